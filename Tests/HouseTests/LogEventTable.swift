@@ -78,32 +78,35 @@ enum LogEventTable {
         "log shortened": "None.",
         "one step blocked a thread for too long":
             "Once: none. Often: the machine lacks processor time or memory; `by` names the step.",
+        "the rules of a namespace deny requests: sign in, send 'Authorization: Bearer owner', or remove the rules":
+            "Run the command in `show` to read the rules, or the command in `remove` to remove them.",
         "PostgreSQL stopped": "None: `dev` ends.",
         "migrated": "None.",
         "functions applied": "None.",
-        "clients that are not on this machine get into namespaces with rules of their own only, or as administrators":
+        "remote clients can only access namespaces that have their own rules, or authenticate as administrators":
             "Set rules for the namespaces that they need.",
-        "PostgreSQL ended by itself; starting it again": "Read the file that `log` names.",
-        "no --rules: in namespaces without rules nobody but administrators gets in":
+        "PostgreSQL ended unexpectedly; starting it again": "Read the file that `log` names.",
+        "no --rules file: namespaces without uploaded rules reject all non-admin requests":
             "Give `--rules FILE`, or set rules for each namespace.",
         "certificate loaded": "None.",
-        "the certificate can't be loaded; the one before stays": "Act on `error`, before the old certificate expires.",
-        "the certificate expires soon, or has": "Renew it, and replace its files.",
+        "the new certificate can't be loaded; the previous one stays in use":
+            "Act on `error`, before the old certificate expires.",
+        "the certificate expires soon, or has expired": "Renew it, and replace its files.",
         """
-        a database is not one of the home's any more: its namespaces are not served, and it may be added again \
-        once this gateway was restarted
+        a database was removed from the primary database's list: its namespaces are not served, and it can be added \
+        again after this gateway is restarted
         """:
             "None, if it was removed on purpose.",
-        "a database is somewhere else now: this gateway goes on with the old address until it is restarted":
+        "a database has a new address: this gateway keeps the old one until it is restarted":
             "Restart this gateway.",
         "a database can't be used": "Act on `error`. Its namespaces are not served.",
         "database added": "None.",
         """
-        PostgreSQL is reached over a network and not asked to prove who it is: whoever is on the way can read \
-        and change everything
+        the connection to PostgreSQL crosses a network and does not verify the server: an attacker on the network \
+        can read and change all data
         """:
             "Do what `fix` says.",
-        "others can read or change a file of secrets": "Do what `fix` says.",
+        "other users can read or change a file of secrets": "Do what `fix` says.",
         "secrets read": "None.",
         "the secrets can't be read; those before stay": "Act on `error`.",
         "environment variables are ignored, as no option has their name":
@@ -111,9 +114,9 @@ enum LogEventTable {
         "constants are changed, as only tests should do": "Start the gateway without `PATHMIRROR_TUNE`.",
         "shutting down": "None.",
         "stopped": "None.",
-        "the program ends, as a part of a tree can't be read from the page file":
+        "the program ends: a part of a tree can't be read from the page file":
             "Check the disk of `directory`, and start the gateway again. Nothing that was acknowledged is lost.",
-        "there is no page file, and trees that take more than --tree-memory stay in memory":
+        "no page file: trees larger than --tree-memory stay in memory":
             "Make `directory` writable, or name another one by `--page-directory`.",
     ]
 }

@@ -112,8 +112,8 @@ import Testing
         ([], "FILE is missing."),
         (["--force"], "FILE is missing."),
         (["--"], "FILE is missing."),
-        (["f", "g", "h"], "\"h\" is one argument too many."),
-        (["f", "--", "g", "--force"], "\"--force\" is one argument too many."),
+        (["f", "g", "h"], "too many arguments: \"h\"."),
+        (["f", "--", "g", "--force"], "too many arguments: \"--force\"."),
         // The first mistake is reported.
         (["--nonsense", "--more"], "there is no option --nonsense."),
     ]) func mistakes(_ arguments: [String], _ expected: String?) {
@@ -130,7 +130,7 @@ import Testing
         #expect(try Self.parse(["a", "b"], [:], any).positionals == ["a", "b"])
         let none = CommandSpecification("none", "takes none", options: [])
         #expect(try Self.parse([], [:], none).positionals.isEmpty)
-        #expect(Self.message(["a"], none) == "\"a\" is one argument too many.")
+        #expect(Self.message(["a"], none) == "too many arguments: \"a\".")
     }
 
     @Test func whatIsNotInTheSpecificationHasNoValue() throws {

@@ -79,7 +79,7 @@ import Testing
 
     private static let incomplete = "ID tokens need --project-id, or all of --issuer, --audience and --jwks-url."
     private static let unsafe =
-        "--jwks-url must be an https: address: whoever changes the keys on the way could be anybody."
+        "--jwks-url must be an https: address: an attacker on the network could replace the keys."
 
     @Test(arguments: [
         (["--issuer", "i"], incomplete), (["--audience", "a"], incomplete), (["--jwks-url", "https://x"], incomplete),

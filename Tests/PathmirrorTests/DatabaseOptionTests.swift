@@ -49,7 +49,7 @@ import Testing
         let error = #expect(throws: CommandFailure.self) {
             try Database.home(Self.parsed(["--database-url-file", file]))
         }
-        #expect(error?.description == "There is no URL in the first line of \(file).")
+        #expect(error?.description == "The first line of \(file) has no URL.")
         #expect(throws: CommandFailure.self) {
             try Database.home(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
         }
@@ -63,7 +63,9 @@ import Testing
     ]) func passwordsOnTheCommandLine(_ url: String, _ isWarned: Bool) throws {
         let run = try pathmirror(["log", "ls", "--database-url", url])
         #expect(run.exitCode == 1)
-        #expect(run.errors.hasPrefix("pathmirror: warning: a password on the command line can be read") == isWarned)
+        #expect(
+            run.errors.hasPrefix(
+                "pathmirror: warning: every user of this machine can read a password on the command line") == isWarned)
         #expect(run.errors.contains("--database-url-file") == isWarned)
         #expect(!run.errors.contains("hunter2"))
         #expect(
@@ -82,7 +84,9 @@ import Testing
         let home = try folder.file("url", "postgresql://u@127.0.0.1:1/home")
         let run = try pathmirror(["database", "add", "b", url, "--database-url-file", home])
         #expect(run.exitCode == 1)
-        #expect(run.errors.hasPrefix("pathmirror: warning: a password on the command line can be read") == isWarned)
+        #expect(
+            run.errors.hasPrefix(
+                "pathmirror: warning: every user of this machine can read a password on the command line") == isWarned)
         for word in ["--database-url-file", "PGPASSFILE"] { #expect(run.errors.contains(word) == isWarned) }
         #expect(!run.errors.contains("hunter2"))
     }
@@ -134,7 +138,7 @@ import Testing
 @Suite struct BuildProgressTests {
     @Test(
         arguments: [
-            (MirrorBuilder.Progress.removedLeftover, "what an interrupted build had left was removed"),
+            (MirrorBuilder.Progress.removedLeftover, "removed the rest of an interrupted build"),
             (.copying(rows: 5_000), "5000 rows, 1000 a second"), (.indexing, "making indexes"),
             (.catchingUp(seq: 3, head: 9), "catching up: seq 3 of 9"), (.verifying(rows: 7), "comparing: 7 rows"),
             (.swapping, "swapping"),

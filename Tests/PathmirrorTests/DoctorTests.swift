@@ -37,7 +37,7 @@ import Testing
             #expect(run.exitCode == 1)
             #expect(run.output.contains("\nproblem  fsync is off: "))
             #expect(run.output.contains("\nlooked at: \(found.count) (2 problem, "))
-            #expect(run.errors == "pathmirror: Things that are wrong: 2.\n")
+            #expect(run.errors == "pathmirror: Problems found: 2.\n")
         }
     }
 
@@ -272,7 +272,7 @@ import Testing
         #expect(mixed.map(\.level) == [.warning])
         #expect(
             mixed.first?.what
-                == "gateways that are connected: 1 of 0.2.0, schema 17; 2 of a version that doesn't say what it is")
+                == "connected gateways: 1 of 0.2.0, schema 17; 2 of a version without a program name")
     }
 
     /// Also if the schema has another version, as in the middle of an update.

@@ -32,7 +32,7 @@ import Testing
         try Self.withFeed(definition) { database throws in
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(run.exitCode == 0)
-            #expect(run.errors.hasPrefix("feed posts still needs what follows seq 2.\n"))
+            #expect(run.errors.hasPrefix("feed posts still needs the entries after seq 2.\n"))
             #expect(try Self.places(database) == "3 2 2")
             // No gateway runs the feed, so the command fails, but it prints the figures.
             let status = try #require(try database.run(["feed", "status", "posts", "--json"]).json().first)
@@ -53,7 +53,7 @@ import Testing
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(
                 run.errors.hasPrefix(
-                    "feed posts has held back what follows seq 2 for longer than its retention: it skips 4 entries.\n"))
+                    "feed posts has delayed pruning after seq 2 for longer than its retention: it skips 4 entries.\n"))
             #expect(run.errors.contains("prune: feed posts skips 4 entries that it has not delivered\n"))
             #expect(try Self.places(database) == "7 6 3")
             #expect(try database.output("log", "verify").hasPrefix("clean"))
@@ -63,7 +63,7 @@ import Testing
     @Test func forced() throws {
         try Self.withFeed("") { database throws in
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--force", "--yes"])
-            #expect(run.errors.hasPrefix("feed posts has read up to seq 2 and loses what is between.\n"))
+            #expect(run.errors.hasPrefix("feed posts has read up to seq 2 and loses the entries after it.\n"))
             #expect(try Self.places(database) == "7 6 3")
         }
     }

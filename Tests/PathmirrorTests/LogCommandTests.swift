@@ -151,7 +151,8 @@ import Testing
     @Test func ofAMomentBeforeTheFirstEntry() throws {
         try withHistory { database throws in
             #expect(
-                try database.failure("log", "show", "2025-01-01") == "pathmirror: Nothing had been written by then.\n")
+                try database.failure("log", "show", "2025-01-01")
+                    == "pathmirror: The log has no entry committed by then.\n")
         }
     }
 
@@ -182,7 +183,7 @@ import Testing
             #expect(try database.json("log", "show", "6").count == 1)
             let cut = try database.run(["log", "ls", "--from", "2", "--json"])
             #expect(try cut.json().map { $0["seq"]?.int } == [6, 7, 8])
-            #expect(cut.errors == "The log begins at seq 6, behind where --from says.\n")
+            #expect(cut.errors == "The log begins at seq 6, which is after --from.\n")
             for range in [["--to", "5"], ["--from", "9"], ["--from", "8", "--to", "7"]] {
                 let none = try database.run(["log", "ls"] + range)
                 #expect(none.exitCode == 0 && none.output.isEmpty)
@@ -274,7 +275,7 @@ import Testing
             try database.json("log", "prune", "--keep", "2 entries", "--yes")
             let run = try Self.tail(database, ["--from", "1", "--json"], try Until(2))
             #expect(try run.json().map { $0["seq"]?.int } == [7, 8])
-            #expect(run.errors == "The log begins at seq 7, behind where --from says.\n")
+            #expect(run.errors == "The log begins at seq 7, which is after --from.\n")
         }
     }
 
@@ -336,14 +337,14 @@ import Testing
     @Test(arguments: [
         Damage(
             sql: "delete from pathmirror.node where path = '/list/2'",
-            said: "/list/2: the log says \"c\", the tree has nothing"),
+            said: "/list/2: the log has \"c\", the tree has nothing"),
         Damage(
             sql: "update pathmirror.node set value = '7' where path = '/list/0'",
-            said: "/list/0: the log says \"a\", the tree has 7"),
+            said: "/list/0: the log has \"a\", the tree has 7"),
         Damage(
             sql:
                 "insert into pathmirror.node (namespace_id, path, value, version) select namespace_id, '/extra', 'true', 8 from pathmirror.node limit 1",
-            said: "/extra: the log says nothing, the tree has true"),
+            said: "/extra: the log has nothing, the tree has true"),
         Damage(sql: "delete from pathmirror.log where seq = 3", said: "Seq 3 is missing"),
     ]) func damaged(_ damage: Damage) throws {
         try withHistory { database throws in
@@ -352,7 +353,7 @@ import Testing
             #expect(run.exitCode == 1)
             #expect(run.output.contains(damage.said), "\(run.output)")
             #expect(run.output.contains("\nNOT CLEAN: ") || run.output.hasPrefix("NOT CLEAN: "))
-            #expect(run.errors == "pathmirror: The log of \"default\" and what is derived from it differ.\n")
+            #expect(run.errors == "pathmirror: The log of \"default\" differs from the tree or the mirrors.\n")
             let json = try database.run(["log", "verify", "--json"])
             #expect(json.exitCode == 1)
             #expect(try json.json().first?["clean"] == false)

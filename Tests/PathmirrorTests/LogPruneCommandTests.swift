@@ -9,7 +9,7 @@ import Testing
         try withHistory { database throws in
             #expect(try database.output("log", "snapshot", "--list").isEmpty)
             #expect(try database.json("log", "snapshot") == [["seq": 8, "rows": 5]])
-            #expect(try database.output("log", "snapshot", "--at", "4") == "The tree at seq 4 is kept: 6 leaves.\n")
+            #expect(try database.output("log", "snapshot", "--at", "4") == "Stored the tree at seq 4: 6 leaves.\n")
             #expect(try database.json("log", "snapshot", "--at", "2026-01-31T12:02:30Z") == [["seq": 2, "rows": 3]])
             let listed = try database.json("log", "snapshot", "--list")
             #expect(listed.map { $0["seq"]?.int } == [2, 4, 8])
@@ -18,7 +18,7 @@ import Testing
             // Trees are rebuilt from them.
             let tree = try #require(try database.json("replay", "tree", "--at", "6", "--dry-run").first)
             #expect(tree["snapshot"] == 4 && tree["entries"] == 2)
-            #expect(try database.output("log", "snapshot", "--drop", "4") == "The snapshot at seq 4 is forgotten.\n")
+            #expect(try database.output("log", "snapshot", "--drop", "4") == "Removed the snapshot at seq 4.\n")
             #expect(try database.failure("log", "snapshot", "--drop", "4").contains("There is no snapshot at seq 4."))
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }
@@ -55,7 +55,7 @@ import Testing
             #expect(
                 run.lines == [
                     "Dropped 5 entries (0 partitions whole): the log begins at seq 6.",
-                    "This cannot be reversed: only a backup still has what was dropped.",
+                    "This cannot be reversed: only a backup still has the dropped entries.",
                 ])
             #expect(run.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("prune: ") })
             #expect(try database.json("log", "ls").compactMap { $0["seq"]?.int } == [6, 7, 8])
@@ -67,7 +67,8 @@ import Testing
                 try database.failure("replay", "tree", "--at", "4", "--output", "-").contains(
                     "reach back only to the tree at seq 5"))
             #expect(
-                try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
+                try database.failure("log", "snapshot", "--drop", "5").contains(
+                    "without the snapshot no tree can be rebuilt"))
             #expect(
                 try database.output("log", "prune", "--keep", "3 entries")
                     == "Nothing to drop: the log begins at seq 6.\n")
@@ -94,7 +95,7 @@ import Testing
             #expect(run.exitCode == (left == 3 ? 0 : 1))
             #expect(
                 run.errors.hasPrefix(
-                    "Drop 5 of 8 entries of default (seq 1 to 5), and keep the last 3 entries? What is dropped cannot be restored. [y/N] "
+                    "Drop 5 of 8 entries of default (seq 1 to 5), and keep the last 3 entries? Dropped entries cannot be restored. [y/N] "
                 ))
             #expect(try database.json("log", "ls").count == left)
         }
@@ -107,12 +108,12 @@ import Testing
             )
             let held = try database.run(["log", "prune", "--keep", "1 entry", "--yes"])
             #expect(held.exitCode == 0)
-            #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))
+            #expect(held.errors.hasPrefix("feed mails still needs the entries after seq 2.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "3")
             let dry = try #require(try database.json("log", "prune", "--keep", "1 entry", "--dry-run").first)
             #expect(dry["holders"] == [["kind": "feed", "name": "mails", "seq": 2]])
             let forced = try database.run(["log", "prune", "--keep", "1 entry", "--force", "--yes"])
-            #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses what is between.\n"))
+            #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses the entries after it.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "8")
         }
     }

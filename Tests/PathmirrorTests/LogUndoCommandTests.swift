@@ -143,7 +143,7 @@ import Testing
             #expect(run.exitCode == 1)
             #expect(run.output.hasPrefix("Plan to undo entry 8 of default, set /posts/2/deep:\n"))
             #expect(
-                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+                run.errors == "pathmirror: Nothing was changed. Add --yes to execute the plan without being asked.\n"
             )
             #expect(try database.tree() == pastTrees[8])
         }

@@ -41,7 +41,7 @@ import Testing
             let made = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"])
             #expect(
                 made.lines.last
-                    == "posts: 3 rows as of seq 3, 1 value did not fit: see 'pathmirror mirror errors posts'")
+                    == "posts: 3 rows at seq 3, 1 conversion error: see 'pathmirror mirror errors posts'")
             #expect(
                 try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts")
                     == "a3,b0")
@@ -83,7 +83,7 @@ import Testing
             let run = try database.run(["mirror", "apply", folder.path + "/mirror.json"], input: "y\n")
             #expect(run.exitCode == 1)
             #expect(
-                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+                run.errors == "pathmirror: Nothing was changed. Add --yes to execute the plan without being asked.\n"
             )
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
         }
@@ -101,7 +101,7 @@ import Testing
                 ["mirror", "apply", folder.path + "/mirror.json", "--database-url", database.connectionText], console,
                 Environment(values: [:]))
             #expect(code == (isDone ? 0 : 1))
-            #expect(terminal.shown.contains("Carry this out? [y/N] "))
+            #expect(terminal.shown.contains("Execute this plan? [y/N] "))
             #expect(output.text.hasPrefix("create  posts"))
             #expect((try database.value("select to_regclass('mirror.posts')::text") != nil) == isDone)
         }
@@ -160,7 +160,7 @@ import Testing
             #expect(text.hasPrefix("/posts/c/starCount  3  star_count  ") && text.hasSuffix("  \"many\"\n"))
             #expect(
                 try database.output("mirror", "errors", "posts", "--retry")
-                    == "1 record was read again; 1 error is left.\n")
+                    == "1 record was converted again; 1 error is left.\n")
             #expect(try database.json("mirror", "errors", "posts", "--retry") == [["records": 1, "left": 1]])
             #expect(try database.run(["mirror", "errors", "posts", "--limit", "0"]).exitCode == 2)
         }
@@ -207,7 +207,7 @@ import Testing
             #expect(run.exitCode == 1)
             #expect(
                 run.errors
-                    == "pathmirror: Nothing was changed. --yes drops posts with its table mirror.posts (3 rows), without asking.\n"
+                    == "pathmirror: Nothing was changed. Add --yes to drop posts with its table mirror.posts (3 rows), without being asked.\n"
             )
             #expect(try database.value("select to_regclass('mirror.posts')::text") == "mirror.posts")
             #expect(
@@ -236,11 +236,11 @@ import Testing
             #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
             let errors = try database.run(["mirror", "errors", "posts_changes"])
             #expect(errors.exitCode == 0 && errors.output.isEmpty)
-            #expect(errors.errors.contains("is a history: these are rows that its table can't hold."))
+            #expect(errors.errors.contains("is a history: these are rows that its table rejected."))
             let one = try database.failure("mirror", "drop", "posts")
             #expect(one.hasSuffix("without asking. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
             let other = try database.failure("mirror", "drop", "posts_changes")
-            #expect(other.contains("What it keeps of the past is lost. Other mirrors"), "\(other)")
+            #expect(other.contains("Its history is lost. Other mirrors"), "\(other)")
             let dropped = try database.output("mirror", "drop", "posts_changes", "--yes")
             #expect(
                 dropped.hasSuffix(
@@ -266,13 +266,13 @@ import Testing
             try connection.executeScript("drop database \(other) with (force)")
             let said = try database.failure("mirror", "drop", "posts", "--yes")
             #expect(
-                said.contains("'pathmirror mirror drop posts --ns default --abandon' forgets the mirror."), "\(said)")
+                said.contains("'pathmirror mirror drop posts --ns default --abandon' removes the mirror."), "\(said)")
             #expect(
                 try database.failure("mirror", "apply", file, "--yes").contains(#"The database of mirror "posts": "#))
-            #expect(try database.failure("mirror", "drop", "posts", "--abandon").contains("--yes has it forget posts,"))
+            #expect(try database.failure("mirror", "drop", "posts", "--abandon").contains("Add --yes to forget posts,"))
             #expect(
                 try database.output("mirror", "drop", "posts", "--abandon", "--yes")
-                    == "Mirror posts of namespace \"default\" is forgotten: mirror.posts stays in its database as it is.\n"
+                    == "Mirror posts of namespace \"default\" is forgotten: table mirror.posts stays in its database unchanged.\n"
             )
             #expect(try database.output("mirror", "ls").isEmpty)
             #expect(try database.output("log", "verify").hasPrefix("clean"))
@@ -301,7 +301,7 @@ import Testing
             let said = try database.run(["mirror", "apply", file, "--yes"])
             #expect(said.exitCode == 1)
             #expect(
-                said.errors.contains("no more") && said.errors.contains("Carried out: posts; left: more."),
+                said.errors.contains("no more") && said.errors.contains("Executed: posts; left: more."),
                 "\(said.errors)")
             #expect(try database.json("mirror", "ls").map { $0["name"] } == ["posts"])
             try database.execute("drop event trigger refuse")
@@ -354,7 +354,7 @@ import Testing
             let said = try database.failure("mirror", "apply", folder.path + "/twice.json", "--yes")
             #expect(
                 said.contains(
-                    #"Two of these mirrors have the table mirror.posts. Give one of them another in its definition, such as "table": "mirror.default_posts"."#
+                    #"Two of these mirrors have the table mirror.posts. Set another table in one definition, such as "table": "mirror.default_posts"."#
                 ))
         }
     }
@@ -395,7 +395,7 @@ import Testing
             let dry = try database.output("replay", "mirror", "posts", "--dry-run")
             #expect(
                 dry
-                    == "Would make mirror.posts anew from the tree at seq 3: 3 rows of 3 records, 1 value that does not fit; the table that is there is at seq 3.\n"
+                    == "Would rebuild mirror.posts from the tree at seq 3: 3 rows of 3 records, 1 conversion error; the present table is at seq 3.\n"
             )
             let report = try #require(try database.json("replay", "mirror", "posts", "--dry-run").first)
             #expect(report["rows"] == 3 && report["records"] == 3 && report["cursor"] == 3 && report["dryRun"] == true)
@@ -404,7 +404,7 @@ import Testing
             let said = try database.run(["replay", "mirror", "posts"])
             #expect(
                 said.output
-                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 value did not fit: see 'pathmirror mirror errors posts'\n"
+                    == "mirror.posts was rebuilt: 3 rows, compared with the tree at seq 3, now at seq 3; 1 conversion error: see 'pathmirror mirror errors posts'\n"
             )
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             let again = try #require(try database.json("replay", "mirror", "posts").first)
@@ -422,7 +422,7 @@ import Testing
             let report = try #require(try database.json("replay", "mirror", "posts", "--from", "3", "--dry-run").first)
             #expect(report["from"] == 3 && report["to"] == 3 && report["touching"] == 1)
             let done = try database.output("replay", "mirror", "posts", "--from", "2")
-            #expect(done.hasPrefix("mirror.posts: what entries 2 to 3 touch is as the tree says."))
+            #expect(done.hasPrefix("mirror.posts: the records of entries 2 to 3 match the tree."))
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }
     }

@@ -34,7 +34,7 @@ import Testing
             let path = folder.path + "/tree.json"
             #expect(
                 try database.output("replay", "tree", "--at", "4", "--output", path)
-                    == "\(path) holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries.\n")
+                    == "\(path) holds the tree at seq 4, 6 leaves, from the beginning of the log and 4 entries.\n")
             #expect(try JSONText(reading: try folder.read("tree.json")) == pastTrees[4])
             let report = try database.json("replay", "tree", "--at", "2", "--output", path)
             #expect(
@@ -47,13 +47,13 @@ import Testing
     @Test func intoANamespace() throws {
         try withHistory { database throws in
             let dry = try database.output("replay", "tree", "--at", "4", "--into", "restored", "--dry-run")
-            #expect(dry == "Would write the tree at seq 4, 6 leaves, from the log's beginning and 4 entries.\n")
+            #expect(dry == "Would write the tree at seq 4, 6 leaves, from the beginning of the log and 4 entries.\n")
             #expect(try database.value("select 1::text from pathmirror.namespace where name = 'restored'") == nil)
             let run = try database.run(["replay", "tree", "--at", "4", "--into", "restored"])
             #expect(
                 run.output
                     == """
-                    restored holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries; its seq is 1.
+                    restored holds the tree at seq 4, 6 leaves, from the beginning of the log and 4 entries; its seq is 1.
                     To reverse it: pathmirror log undo 1 --ns restored
 
                     """)
@@ -62,7 +62,7 @@ import Testing
             let refused = try database.failure("replay", "tree", "--at", "3", "--into", "restored")
             #expect(
                 refused.contains(
-                    "Namespace \"restored\" is not new: its head is 1. --replace replaces what is there, and --missing-only adds what is missing."
+                    "Namespace \"restored\" is not new: its head is 1. --replace replaces its data, and --missing-only adds the missing nodes."
                 ))
             #expect(try database.tree("restored") == pastTrees[4])
             let report = try database.json("replay", "tree", "--at", "3", "--into", "restored", "--replace", "--yes")
@@ -216,7 +216,7 @@ import Testing
             let lines = whole.split(separator: "\n").map { $0 + "\n" }
             try folder.file("out.from1.part", lines[..<3].joined() + lines[3].prefix(20))
             let run = try database.run(["replay", "log", "--output", folder.path + "/out"])
-            #expect(run.errors.hasPrefix("replay: goes on after entry 3, which was written before\n"))
+            #expect(run.errors.hasPrefix("replay: resumes after entry 3, which was written before\n"))
             #expect(run.errors.contains("replay: 5 entries in "))
             #expect(try folder.read("out") == whole)
             #expect(folder.names == ["out"])
@@ -335,7 +335,7 @@ import Testing
         let error = #expect(throws: CommandFailure.self) {
             try EntryFile(folder.path + "/out", from: 1, source: Self.source, standardOutput: -1)
         }
-        #expect(error?.description == "\(folder.path)/out.from1.part is being written by another replay.")
+        #expect(error?.description == "another replay is writing \(folder.path)/out.from1.part.")
         try first.finish()
     }
 

@@ -63,7 +63,7 @@ import Testing
                 ])
             #expect(
                 try database.failure("retention", "rm", "--ns", "default").contains(
-                    "Nothing was said of the log of default."))
+                    "No retention policy is set for the log of default."))
         }
     }
 
@@ -80,7 +80,7 @@ import Testing
             try database.output("retention", "set", "--all", "--keep", "1 entry", "--yes")
             #expect(
                 try database.run(["retention", "rm", "--ns", "default"]).lines == [
-                    "The log of default keeps the last entry, as every log without a policy of its own.",
+                    "The log of default keeps the last entry, by the default policy.",
                     "To reverse it: pathmirror retention set --ns default --keep '9 entries' --snapshot-every 1d",
                 ])
         }
@@ -132,7 +132,8 @@ import Testing
             #expect(run.exitCode == 1)
             #expect(
                 run.lines.last
-                    == "default  unknown  PostgreSQL's clock is wrong, and entries go by age: see 'pathmirror doctor'")
+                    == "default  unknown  PostgreSQL's clock is wrong, and the policy uses ages: see 'pathmirror doctor'"
+            )
             #expect(run.errors.contains("it drops an unknown number of entries of 1 namespace."))
             #expect(try database.run(["retention", "set", "--all", "--keep", "1d", "--yes"]).exitCode == 0)
         }

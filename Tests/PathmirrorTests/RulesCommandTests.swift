@@ -12,7 +12,7 @@ import Testing
         try withCommands { database throws in
             let folder = try ScratchFolder()
             let (open, closed) = (try folder.file("open", Self.open), try folder.file("closed", Self.closed))
-            #expect(try database.output("rules", "set", open) == "The rules of \"default\" hold from seq 1 on.\n")
+            #expect(try database.output("rules", "set", open) == "The rules of \"default\" apply from seq 1 on.\n")
             #expect(try database.output("rules", "get") == Self.open)
             #expect(
                 try JSONText(reading: try database.output("rules", "get", "--strict"))
@@ -28,7 +28,7 @@ import Testing
             #expect(try database.output("rules", "history").split(separator: "\n").count == 2)
             #expect(
                 try database.output("rules", "rollback")
-                    == "The rules of \"default\" from seq 1 hold again, from seq 3 on.\n")
+                    == "The rules of \"default\" from seq 1 apply again, from seq 3 on.\n")
             #expect(try database.output("rules", "get") == Self.open)
             #expect(try database.json("rules", "rollback", "2") == [["seq": 4, "from": 2]])
             #expect(try database.output("rules", "get") == Self.closed + "\n")
@@ -41,11 +41,11 @@ import Testing
         try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
             let removed = { (seq: Int) in
-                "\"default\" has no rules of its own from seq \(seq) on; its gateways use what they were started with.\n"
+                "\"default\" has no rules of its own from seq \(seq) on; its gateways use those of --rules.\n"
             }
             #expect(
                 try database.output("rules", "clear") == removed(2)
-                    + "'pathmirror rules rollback' brings them back.\n")
+                    + "'pathmirror rules rollback' restores them.\n")
             #expect(try database.failure("rules", "get").contains("\"default\" has no rules of its own"))
             #expect(
                 try database.failure("rules", "get", "--seq", "2").contains("Entry 2 of \"default\" removed the rules.")
@@ -78,7 +78,7 @@ import Testing
             try database.makeNamespace("default")
             #expect(
                 try database.failure("rules", "get")
-                    == "pathmirror: \"default\" has no rules of its own; its gateways use what they were started with.\n"
+                    == "pathmirror: \"default\" has no rules of its own; its gateways use those of --rules.\n"
             )
             #expect(try database.output("rules", "history").isEmpty)
             #expect(try database.failure("rules", "rollback").contains("\"default\" has never had rules of its own."))
@@ -88,12 +88,13 @@ import Testing
             try database.json("rules", "set", "-", input: Self.open)
             #expect(
                 try database.failure("rules", "rollback").contains(
-                    "\"default\" has no earlier rules than those of seq 1. 'pathmirror rules clear' removes these."))
+                    "The rules of \"default\" from seq 1 have no earlier version. 'pathmirror rules clear' removes them."
+                ))
             #expect(
                 try database.failure("rules", "rollback", "7").contains(
-                    "Entry 7 of \"default\" brought no rules: see 'pathmirror rules history'."))
+                    "Entry 7 of \"default\" set no rules: see 'pathmirror rules history'."))
             #expect(
-                try database.failure("rules", "get", "--seq", "7").contains("Entry 7 of \"default\" brought no rules."))
+                try database.failure("rules", "get", "--seq", "7").contains("Entry 7 of \"default\" set no rules."))
             #expect(try database.run(["rules", "rollback", "x"]).exitCode == 2)
             #expect(try database.run(["rules", "get", "--seq", "0"]).exitCode == 2)
         }
@@ -271,8 +272,8 @@ import Testing
         (["--auth", "nonsense"], 2, "--auth must be JSON."),
         (["--now", "soon"], 2, "--now must be a whole number"), (["--path", "/a.b"], 2, "has a key that"),
         (["--query", "limitToFirst=x"], 2, "--query: "),
-        (["--op", "write", "--value", "{"], 1, "--value is no data: "),
-        (["--op", "update", "--value", "nonsense"], 1, "--value is no update: "),
+        (["--op", "write", "--value", "{"], 1, "--value is not valid data: "),
+        (["--op", "update", "--value", "nonsense"], 1, "--value is not a valid update: "),
         (["--root", "/nowhere"], 1, "can't be read"),
         (["--data", "tree.json"], 2, "The data before the operation is --root."),
         (["--rules", "/nowhere"], 1, "can't be read"),

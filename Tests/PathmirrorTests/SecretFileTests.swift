@@ -37,7 +37,7 @@ import Testing
         }
         #expect(
             error?.description
-                == "\(path) holds secrets, and others can read or change it (mode \(text)), which --strict-secrets forbids. Close it: chmod 600 \(path)."
+                == "\(path) contains secrets, and other users can read or change it (mode \(text)), which --strict-secrets forbids. Change the mode: chmod 600 \(path)."
         )
         // The suggested fix is sufficient.
         chmod(path, 0o600)
@@ -158,7 +158,7 @@ extension SecretFile.Warning: Equatable {
         let path = try folder.file("secret", text)
         for arguments in [["--admin-secret-file", path], ["--database-secret-file", "a=\(path)"]] {
             let error = #expect(throws: CommandFailure.self) { try Self.files(arguments).load() }
-            #expect(error?.description == "There is no secret in \(path).")
+            #expect(error?.description == "\(path) contains no secret.")
         }
     }
 
@@ -169,7 +169,7 @@ extension SecretFile.Warning: Equatable {
         let error = #expect(throws: CommandFailure.self) { try Self.files(["--admin-secret-file", path]).load() }
         #expect(
             error?.description
-                == "A secret in \(path) must have at least 16 bytes: anybody could guess a shorter one.")
+                == "A secret in \(path) is too short: it must have at least 16 bytes, so that it can't be guessed.")
         // A namespace's secret signs tokens, so it must be longer.
         let short = try folder.file("short", String(Self.long.dropLast()))
         let other = #expect(throws: CommandFailure.self) {
@@ -356,7 +356,7 @@ extension SecretFile.Warning: Equatable {
         let watch = received.watch(try Self.files(path))
         defer { watch.stop() }
         try folder.file("secret", "short")
-        #expect(eventually { received.log.text.contains("the secrets can't be read; those before stay") })
+        #expect(eventually { received.log.text.contains("the secrets can't be read; the previous ones stay in use") })
         #expect(received.texts.withLock { $0.isEmpty })
         unlink(path)
         #expect(eventually { received.log.text.contains("No such file or directory") })

@@ -92,7 +92,7 @@ import Testing
             #expect(try Self.request("GET", "http://\(address)/a/b.json?ns=one&auth=\(secret)").body == Array("1".utf8))
             // Other clients are rejected, and the log states that at the start.
             #expect(try Self.request("GET", "http://\(address)/a.json").status == 401)
-            #expect(serve.descriptors.errors.text.contains("no --rules: in namespaces without rules"))
+            #expect(serve.descriptors.errors.text.contains("no --rules file: namespaces without uploaded rules"))
             #expect(serve.end() == 0)
             #expect(try database.tree("one") == ["a": ["b": 1]])
             #expect(

@@ -120,7 +120,7 @@ import Testing
         // One after the other, as renewals write them: a pair that does not match changes nothing.
         try folder.file("certificate.pem", TestCertificates.expiredCertificate)
         watch.reload()
-        #expect(eventually { log.text.contains("the certificate can't be loaded; the one before stays") })
+        #expect(eventually { log.text.contains("the new certificate can't be loaded; the previous one stays in use") })
         #expect(tls.identity.expiresAt == before)
         try folder.file("key.pem", TestCertificates.otherKey)
         watch.reload()
@@ -147,6 +147,6 @@ import Testing
         defer { watch.stop() }
         try folder.file("key.pem", TestCertificates.rsaKey, mode: 0o644)
         watch.reload()
-        #expect(eventually { log.text.contains("others can read or change a file of secrets") })
+        #expect(eventually { log.text.contains("other users can read or change a file of secrets") })
     }
 }

@@ -151,7 +151,7 @@ import Tokens
         let empty = try folder.file("empty", "\nsecret in the second line\n")
         let run = try pathmirror(["token", "mint", "--secret-file", empty, "--uid", "a"])
         #expect(run.exitCode == 1)
-        #expect(run.errors == "pathmirror: There is no secret in the first line of \(empty).\n")
+        #expect(run.errors == "pathmirror: The first line of \(empty) has no secret.\n")
         for arguments in [
             ["token", "mint", "--secret-file", "/nowhere", "--uid", "a"],
             ["token", "mint", "--key-file", "/nowhere", "--key-id", "k", "--uid", "a"],
@@ -170,7 +170,7 @@ import Tokens
             let claims = "{\"x\":\"\(String(repeating: "y", count: count))\"}"
             let run = try pathmirror(["token", "mint", "--secret-file", secret, "--uid", "a", "--claims", claims])
             #expect(run.exitCode == code, "\(run.errors)")
-            if code == 1 { #expect(run.errors.contains("they may have 1024 bytes")) }
+            if code == 1 { #expect(run.errors.contains("the limit is 1024 bytes")) }
         }
     }
 
@@ -194,7 +194,7 @@ import Tokens
         for arguments in [["--secret-file", other], ["--certificate-file", certificate]] {
             let run = try pathmirror(["token", "inspect", token] + arguments)
             #expect(run.exitCode == 1)
-            #expect(run.lines.last == "The signature is not by this key.")
+            #expect(run.lines.last == "The signature is not valid for this key.")
             #expect(run.errors == "pathmirror: The token was not signed by this key.\n")
             let json = try pathmirror(["token", "inspect", token, "--json"] + arguments)
             #expect(json.exitCode == 1)

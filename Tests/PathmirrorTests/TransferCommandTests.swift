@@ -165,6 +165,6 @@ import Tree
         let deepest = String(repeating: "/a", count: 32)
         #expect(try PathArgument.parse(deepest).depth == 32)
         let error = #expect(throws: UsageError.self) { try PathArgument.parse(deepest + "/a") }
-        #expect(error?.message == "\(deepest)/a is more than 32 levels deep.")
+        #expect(error?.message == "\(deepest)/a is nested more than 32 levels deep.")
     }
 }

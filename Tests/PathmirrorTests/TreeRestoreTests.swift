@@ -23,7 +23,7 @@ import Testing
           removes  6 leaves: /users/bob/a, /users/bob/b, /users/bob/c, /users/bob/d, /users/bob/e and 1 more
 
         """
-    private static let what = "the tree at seq 3, 2 leaves, from the log's beginning and 3 entries"
+    private static let what = "the tree at seq 3, 2 leaves, from the beginning of the log and 3 entries"
 
     @Test func theDryRunAndTheResultSayWhatGoes() throws {
         try Self.withBob { database throws in
@@ -67,7 +67,7 @@ import Testing
             let run = try database.run(Self.restore, input: "y\n")
             #expect(run.exitCode == 1 && run.output == Self.plan)
             #expect(
-                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+                run.errors == "pathmirror: Nothing was changed. Add --yes to execute the plan without being asked.\n"
             )
             #expect(try database.value("select head::text from pathmirror.namespace") == "9")
         }
@@ -84,7 +84,7 @@ import Testing
             let code = Commands.run(
                 Self.restore + ["--database-url", database.connectionText], console, Environment(values: [:]))
             #expect(code == (isDone ? 0 : 1))
-            #expect(terminal.shown.contains("Carry this out? [y/N] "))
+            #expect(terminal.shown.contains("Execute this plan? [y/N] "))
             #expect(output.text.hasPrefix(Self.plan))
             #expect(try database.value("select head::text from pathmirror.namespace") == (isDone ? "10" : "9"))
         }
@@ -142,7 +142,8 @@ import Testing
             #expect(try database.tree()["posts"] == before["posts"] && database.tree()["list"] == before["list"])
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             let again = try database.run(words)
-            #expect(again.output.hasSuffix("\nNothing was written: default lacks nothing of the tree at seq 4.\n"))
+            #expect(
+                again.output.hasSuffix("\nNothing was written: no node of the tree at seq 4 is missing in default.\n"))
             #expect(try database.run(["log", "undo", "10", "--yes"]).exitCode == 0)
             #expect(try database.tree() == before)
         }
@@ -155,7 +156,7 @@ import Testing
             #expect(run.exitCode == 0, "\(run.errors)")
             #expect(
                 run.output.hasSuffix(
-                    "It was written by several entries. To reverse it, undo each of them, the newest first: pathmirror log undo 12 --ns default\n"
+                    "Several entries were written. To reverse them, undo each, the newest first: pathmirror log undo 12 --ns default\n"
                 ))
             #expect(try database.tree()["users"] == pastTrees[4]["users"])
             for seq in ["12", "11", "10", "9"] {

@@ -208,7 +208,7 @@ def test_rotation_of_secrets(gateway, scratch, database_secret, by_signal):
         # A file that can't be used changes nothing.
         file.write_text("short\n")
         gateway.process.send(signal.SIGHUP)
-        wait_until(lambda: "those before stay" in gateway.process.stderr(), "the refusal in the log")
+        wait_until(lambda: "the previous ones stay in use" in gateway.process.stderr(), "the refusal in the log")
         assert rest.get("nobody", auth=new).status == 200
     assert new not in gateway.process.stderr() and database_secret not in gateway.process.stderr()
 

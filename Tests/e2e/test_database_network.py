@@ -13,7 +13,7 @@ from harness.sse import Listener
 from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
-WARNING = "not asked to prove who it is"
+WARNING = "does not verify the server"
 # Nobody answers there, and nobody needs to: the warning comes first.
 ABSENT = "192.0.2.1"
 

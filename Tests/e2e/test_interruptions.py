@@ -77,7 +77,7 @@ def test_a_chunked_import_goes_on(serve, database_url, scratch, interrupt):
     command = ("import", file, "--path", f"/{rest.base}", "--chunked", "--chunk-rows", "500")
     said = interrupt(*command, begun=lambda _: rest.value("k2000") == 2000)
     kept = int(said.split(" ")[0])
-    assert said == f"{kept} leaves are loaded; the same command goes on after them."
+    assert said == f"{kept} leaves are loaded; the same command resumes after them."
     assert kept % 500 == 0 and 2000 < kept < 40_000
     exported = ("export", "--path", f"/{rest.base}", "--database-url", database_url)
     assert len(json.loads(cli.succeeds(*exported))) == kept
@@ -92,13 +92,13 @@ def test_replay_log_keeps_what_it_has(written, scratch, interrupt):
     part = scratch / "entries.ndjson.from1.part"
     said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda _: part.exists())
     count = len(part.read_text().splitlines())
-    assert said == f"{counted(count)} in {part}; the same command goes on after them." and count < 300
+    assert said == f"{counted(count)} in {part}; the same command resumes after them." and count < 300
     # The next run tells of what an earlier one has written as well: of five entries here.
     with part.open("w") as kept:
         subprocess.run([pathmirror(), "replay", "log", "--to", "5", "--database-url", url], stdout=kept, check=True)
-    said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda process: "goes on after entry 5" in process.stderr())
+    said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda process: "resumes after entry 5" in process.stderr())
     count = len(part.read_text().splitlines())
-    assert said == f"{counted(count)} in {part}; the same command goes on after them." and 5 <= count < 300
+    assert said == f"{counted(count)} in {part}; the same command resumes after them." and 5 <= count < 300
     assert not out.exists()
     cli.succeeds("replay", "log", "--output", out, "--database-url", url)
     assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == list(range(1, 301)) and not part.exists()
@@ -110,7 +110,7 @@ def test_replay_apply_goes_on(written, scratch, interrupt):
     cli.succeeds("replay", "log", "--output", out, "--database-url", url)
     applied = lambda _: sql.rows(url, "select 1 from pathmirror.namespace where name = 'copy' and head > 20")
     said = interrupt("replay", "apply", out, "--ns", "copy", "--rate", "40", begun=applied)
-    assert said.endswith(" entries are done; the same command goes on after them.")
+    assert said.endswith(" entries are done; the same command resumes after them.")
     cli.succeeds("replay", "apply", out, "--ns", "copy", "--database-url", url)
     assert cli.succeeds("diff", "default", "copy", "--database-url", url) == ""
 
@@ -125,7 +125,7 @@ def test_an_export_leaves_no_file(written, scratch, interrupt):
     assert not [file.name for file in scratch.iterdir() if file.name.startswith("out.json")]
 
 
-BEGINS_AGAIN = "The same command begins again."
+BEGINS_AGAIN = "The same command starts again from the beginning."
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_applying_a_mirror_goes_on(mirrored_log, scratch, interrupt):
     with psycopg.connect(url) as holder:
         holder.execute("lock table pathmirror.node in access exclusive mode")
         said = interrupt("mirror", "apply", file, "--yes", begun=at_work(url, "mirror"))
-    assert said == "Carried out: values; left: others. The same command goes on with these."
+    assert said == "Executed: values; left: others. The same command resumes with these."
     assert leftovers(url) == [] and values(url) == 300
     assert [mirror["name"] for mirror in cli.objects(cli.succeeds("mirror", "ls", "--json", "--database-url", url))] == ["values"]
     cli.succeeds("mirror", "apply", file, "--yes", "--database-url", url)
@@ -168,7 +168,7 @@ def test_replaying_a_mirror_begins_again(mirrored_log, interrupt):
     with psycopg.connect(url) as holder:
         holder.execute("lock table pathmirror.node in access exclusive mode")
         said = interrupt("replay", "mirror", "values", begun=at_work(url, "mirror"))
-    assert said == f"mirror.values is as it was, and what was built beside it is removed. {BEGINS_AGAIN}"
+    assert said == f"mirror.values is unchanged, and the new table was removed. {BEGINS_AGAIN}"
     assert leftovers(url) == [] and sql.rows(url, "select 'mirror.values'::regclass::oid") == table and values(url) == 300
     cli.succeeds("replay", "mirror", "values", "--database-url", url)
     cli.verify("--database-url", url)
@@ -182,7 +182,7 @@ def test_applying_entries_again_begins_again(mirrored_log, interrupt):
     with psycopg.connect(url) as holder:
         holder.execute("lock table mirror.values in share mode")
         said = interrupt("replay", "mirror", "values", "--from", "11", "--rate", "50", begun=at_work(url, "mirror"))
-    assert said == "No entry was applied again, as all of them are one transaction; applying them once more does no harm: --from 11."
+    assert said == "No entry was applied, as all of them are one transaction; it is safe to apply them again: --from 11."
     assert sql.rows(url, "select count(*) from mirror.values where _seq = 0") == [(2,)]
     cli.succeeds("replay", "mirror", "values", "--from", "11", "--database-url", url)
     assert sql.rows(url, "select count(*) from mirror.values where _seq = 0") == [(0,)]
@@ -214,8 +214,8 @@ def test_what_reads_the_tree_begins_again(mirrored_log, scratch, interrupt, word
     cli.succeeds(*words, "--database-url", url)
 
 
-GOES_ON = "the same command goes on."
-DROPPED = f"What was dropped stays dropped; {GOES_ON}"
+GOES_ON = "the same command resumes."
+DROPPED = f"Dropped entries can't be restored; {GOES_ON}"
 
 
 @pytest.mark.parametrize("words, purpose, said", [
@@ -226,11 +226,11 @@ DROPPED = f"What was dropped stays dropped; {GOES_ON}"
     (["retention", "run"], "retention", DROPPED), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree", None),
     (["replay", "log"], "replay log", None), (["export"], "export", None), (["feed", "ls", "--ns", "default"], "feed ls", None),
     (["namespace", "ls"], "namespace ls", None), (["namespace", "show", "default"], "namespace show", None),
-    (["namespace", "create", "other"], "namespace create", f"The namespace may be placed already and not made; {GOES_ON}"),
+    (["namespace", "create", "other"], "namespace create", f"The namespace may be placed already and not created; {GOES_ON}"),
     (["namespace", "rm", "default", "--confirm", "default"], "namespace rm", None),
     (["namespace", "move", "default", "--to", "home"], "namespace move",
-     f"{GOES_ON.capitalize()[:-1]}; --abort throws the copy away, unless the namespace has left its database already."),
-    (["doctor"], "doctor", "Not everything was looked at, and nothing was changed.")])
+     f"{GOES_ON.capitalize()[:-1]} the move; --abort removes the copy, unless the namespace has left its database already."),
+    (["doctor"], "doctor", "The checks are incomplete, and nothing was changed.")])
 def test_what_waits_in_the_database_is_stopped(written, interrupt, words, purpose, said):
     _, url = written
     with psycopg.connect(url) as holder:
@@ -245,7 +245,7 @@ def test_migrations_go_on(written, interrupt):
     with psycopg.connect(url) as holder:
         holder.execute("lock table pathmirror.migration in access exclusive mode")
         said = interrupt("migrate", "up", begun=at_work(url, "migrate"))
-    assert said == "Migrations that were applied whole stay, and the one that was at work is undone. The same command goes on."
+    assert said == "Completed migrations remain, and the one in progress was rolled back. The same command resumes."
     cli.succeeds("migrate", "up", "--database-url", url)
     cli.verify("--database-url", url)
 

@@ -267,7 +267,7 @@ def test_a_page_file_that_is_damaged_ends_the_program(large):
         for number in range(0, RECORDS, 97):
             gateway.rest.value(f"messages/-N{number:08}", ns="large")
     assert gateway.process.child.wait(timeout=30) == 1
-    assert "the program ends, as a part of a tree can't be read from the page file" in gateway.process.tail()
+    assert "the program ends: a part of a tree can't be read from the page file" in gateway.process.tail()
 
 
 def test_a_directory_that_was_named_has_to_be_there(database_url, scratch):

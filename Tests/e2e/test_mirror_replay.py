@@ -383,7 +383,7 @@ def test_errors_past_the_limit_are_counted_and_rows_marked(mirrored):
     status = json.loads(mirrored.run("status", "posts", "--json"))
     assert (status["errors"], status["unkeptErrors"]) == (3, 2)
     finished = mirrored.command("mirror", "errors", "posts")
-    assert len(finished.stdout.splitlines()) == 3 and "2 more errors were found and not kept" in finished.stderr
+    assert len(finished.stdout.splitlines()) == 3 and "2 more errors were found and not stored" in finished.stderr
     # What is known is brought up to date; what is repaired makes room.
     mirrored.rest.put("posts/p0/starCount", "more")
     mirrored.rest.put("posts/p1/starCount", 7)

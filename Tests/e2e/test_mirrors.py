@@ -111,7 +111,7 @@ def test_a_row_that_the_table_refuses_is_recorded_and_the_others_go_on(mirrored)
     errors = cli.objects(mirrored.run("errors", "posts", "--json"))
     assert [(error["record"], error["column"]) for error in errors] == [("/posts/big", "")]
     mirrored.apply({**POSTS, "indexes": []})
-    assert "1 record was read again; 0 errors are left" in mirrored.run("errors", "posts", "--retry")
+    assert "1 record was converted again; 0 errors are left" in mirrored.run("errors", "posts", "--retry")
     assert mirrored.rows("select count(*) from mirror.posts") == [(2,)]
 
 

@@ -220,7 +220,7 @@ def test_a_mover_that_loses_its_connections_says_so(two, step):
             sql.autocommit(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
                            "starts_with(application_name, 'pathmirror namespace move') AND wait_event_type = 'Lock' AND datname = current_database()")
             _, errors = process.communicate(timeout=60)
-            assert process.returncode == 1 and "The same command goes on" in errors, errors
+            assert process.returncode == 1 and "The same command resumes" in errors, errors
         load.goes_on()
         finished(home, "m", "b")
         load.goes_on()
@@ -250,7 +250,7 @@ def test_ctrl_c(two):
             wait_until(lambda: waits(other), "the mover to be there", 60)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
-            assert process.returncode == 130 and "--abort throws the copy away" in errors, errors
+            assert process.returncode == 130 and "--abort removes the copy" in errors, errors
             load.goes_on()
         finished(home, "m", "b")
         load.goes_on()

@@ -59,7 +59,7 @@ def test_a_move_to_a_database_that_is_gone_is_forgotten(home, other, postgres):
     interrupted(other, COPYING, home, "m", "b")
     assert moves(home) == [("m",)]
     text = refused(home, "namespace", "move", "m", "--abort", "--abandon")
-    assert "b can be reached: --abort without --abandon" in text and moves(home) == [("m",)]
+    assert "b can be reached: use --abort without --abandon" in text and moves(home) == [("m",)]
     postgres.drop_database(other)
     for words in (("--abort",), ()):
         text = refused(home, "namespace", "move", "m", *words)
@@ -72,7 +72,7 @@ def test_a_move_to_a_database_that_is_gone_is_forgotten(home, other, postgres):
     assert json.loads(cli.succeeds("export", "--ns", "m", "--database-url", home)) == {"a": {"b": 1}}
     written(home, "m", "--path", "/more")
     assert said(home, "database", "rm", "b").startswith("b is forgotten.")
-    assert "knows of no move of m" in refused(home, "namespace", "move", "m", "--abort", "--abandon")
+    assert "has no move of m" in refused(home, "namespace", "move", "m", "--abort", "--abandon")
 
 
 def test_from_a_database_to_another_one(home, other, postgres):
@@ -127,7 +127,7 @@ def test_nobody_abandons_what_somebody_moves(home, other, postgres):
 
 def test_abandoning_takes_abort(home):
     done = cli.command("namespace", "move", "m", "--abandon", "--database-url", home)
-    assert done.returncode == 2 and "--abandon takes --abort" in done.stderr
+    assert done.returncode == 2 and "--abandon needs --abort" in done.stderr
 
 
 def test_commands_about_all_databases_go_on_without_one(home, other, postgres):
@@ -146,9 +146,9 @@ def test_commands_about_all_databases_go_on_without_one(home, other, postgres):
         heads = {found["name"]: (found["database"], found["head"]) for found in cli.objects(done.stdout)}
         assert heads == {"here": ("home", 0), "away": ("b", None), "there": ("c", 0)}
         done = cli.command("namespace", "rm", "none", "--leftovers", "--database-url", home)
-        assert (done.returncode, done.stdout) == (0, "Nothing is left of none.\n") and "warning: b can't be reached" in done.stderr
+        assert (done.returncode, done.stdout) == (0, "none has no remaining tables.\n") and "warning: b can't be reached" in done.stderr
         # Who asks for that database gets no answer.
-        assert "Databases that can't be asked: b" in refused(home, "namespace", "ls", "--in", "b")
+        assert "Databases that can't be read: b" in refused(home, "namespace", "ls", "--in", "b")
         found = cli.objects(cli.command("doctor", "--json", "--database-url", home).stdout)
         about = [(finding["check"], finding["level"]) for finding in found if finding["database"] == "b"]
         assert about == [("postgresql.reachable", "warning")], about

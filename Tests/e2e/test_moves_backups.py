@@ -201,19 +201,19 @@ def test_the_home_has_forgotten_a_move_to_a_database_that_is_drained(two):
     def doctor():
         return cli.command("doctor", "--database-url", home).stdout
 
-    assert "m is on its way from home to b since" in doctor()
+    assert "m is being moved from home to b since" in doctor()
     restore(home)
-    assert "b: dormant copies are there of moves that the home does not know: m" in doctor()
+    assert "b: inactive copies of moves that the primary database does not know: m" in doctor()
     cli.succeeds("database", "drain", "b", "--database-url", home)
     refused = moved(home, "--abort")
-    assert refused.returncode == 1 and "knows of no move of m" in refused.stderr, refused.stderr
+    assert refused.returncode == 1 and "has no move of m" in refused.stderr, refused.stderr
     refused = moved(home, "--to", "b")
     assert refused.returncode == 1 and "being drained" in refused.stderr, refused.stderr
     done = moved(home, "--to", "b", "--abort")
     assert done.returncode == 0, done.stderr
     assert paths(home, "m") == ["/x"] and sql.rows(other, "SELECT count(*) FROM pathmirror.node") == [(0,)]
     said = doctor()
-    assert "on its way" not in said and "dormant" not in said
+    assert "is being moved" not in said and "inactive copies" not in said
 
 
 def test_what_was_put_aside_does_nothing(two, serve):
@@ -237,7 +237,7 @@ def test_what_was_put_aside_does_nothing(two, serve):
     assert "m" not in {row["name"].split("/")[-1] for row in cli.objects(cli.succeeds("namespace", "ls", "--json", "--database-url", home))}
     assert {row["namespace"] for row in cli.objects(cli.succeeds("feed", "ls", "--json", "--database-url", home))} == {"n"}
     assert second.rest.at(ns="m").get("x").status == 404
-    assert "put aside are there: .kept/m" in cli.command("doctor", "--database-url", home).stdout
+    assert "set aside: .kept/m" in cli.command("doctor", "--database-url", home).stdout
 
 
 def test_one_that_came_back_and_was_removed_is_nowhere_else(two, serve):

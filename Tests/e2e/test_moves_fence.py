@@ -375,4 +375,4 @@ def test_what_is_not_where_it_is_to_be_is_not_called_there(hooked):
     cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
     sql.execute(other, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
     done = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
-    assert done.returncode == 1 and '"m" is to live in b, and is not there' in done.stderr
+    assert done.returncode == 1 and '"m" is placed in b, but does not exist there' in done.stderr

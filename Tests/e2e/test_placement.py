@@ -210,7 +210,7 @@ def test_a_drained_database_takes_no_more(placed, database_url):
 
 
 def test_what_may_not_be_added(placed, database_url, other, postgres):
-    for name, url, why in (("home", other, "taken"), ("B", other, "a to z"), ("c", database_url, "home itself"),
+    for name, url, why in (("home", other, "reserved"), ("B", other, "a to z"), ("c", database_url, "That is the primary database"),
                            ("c", other, "another name"), ("b", postgres.create_database(), "already")):
         refused = cli.command("database", "add", name, url, "--database-url", database_url)
         assert refused.returncode != 0 and why in refused.stderr, (name, refused.stderr)
@@ -225,7 +225,7 @@ def test_only_one_copy_of_a_database_takes_writes(placed, database_url, other, p
     (installation,), = sql.rows(other, "SELECT id::text FROM pathmirror.installation")
     sql.autocommit(clone, f"UPDATE pathmirror.installation SET id = '{installation}'")
     refused = cli.command("database", "add", "b", clone, "--database-url", database_url)
-    assert refused.returncode != 0 and "still takes writes" in refused.stderr, refused.stderr
+    assert refused.returncode != 0 and "still accepts writes" in refused.stderr, refused.stderr
     assert "127.0.0.1" in other
     # The same database by another name.
     run(database_url, "database", "add", "b", other.replace("127.0.0.1", "localhost"))

@@ -137,7 +137,7 @@ def test_a_killed_restore_goes_on(history, logs):
     wait_until(lambda: sql.rows(history.url, "SELECT 1 FROM pathmirror.namespace WHERE name = 'copy' AND head >= 2"), "two chunks")
     process.send(signal.SIGKILL)
     process.wait()
-    assert "goes on after" in cli.command(*words).stderr
+    assert "resumes after" in cli.command(*words).stderr
     assert json.loads(history.run("export", "--ns", "copy")) == json.loads(history.run("export"))
     history.run("log", "verify", "--ns", "copy")
 
@@ -167,7 +167,7 @@ def test_prune_and_what_still_works(history):
         assert history.tree(seq) == history.trees[seq]
     assert "reach back only to the tree at seq 5" in history.fails("replay", "tree", "--at", "4", "--output", "-")
     assert "clean" in history.run("log", "verify")
-    assert "without it" in history.fails("log", "snapshot", "--drop", "5")
+    assert "without the snapshot" in history.fails("log", "snapshot", "--drop", "5")
     history.write("put", "after", 1)
     assert history.tree(9) == history.trees[9]
     assert "Nothing to drop" in history.run("log", "prune", "--keep", "30d")
@@ -180,7 +180,7 @@ def test_prune_stops_at_cursors(history):
     sql.execute(history.url, "INSERT INTO pathmirror.cursor (namespace_id, kind, name, seq) "
                 "SELECT id, 'feed', 'mails', 2 FROM pathmirror.namespace")
     finished = cli.command("log", "prune", "--keep", "1 entry", "--yes", "--database-url", history.url)
-    assert finished.returncode == 0 and "feed mails still needs what follows seq 2" in finished.stderr
+    assert finished.returncode == 0 and "feed mails still needs the entries after seq 2" in finished.stderr
     assert sql.rows(history.url, "SELECT retained_from FROM pathmirror.namespace") == [(3,)]
     forced = cli.command("log", "prune", "--keep", "1 entry", "--force", "--yes", "--database-url", history.url)
     assert "loses" in forced.stderr
@@ -256,7 +256,7 @@ def test_killed_replays_go_on(history, scratch, logs):
     lines = whole.splitlines(keepends=True)
     part.write_text("".join(lines[:30]) + lines[30][:40])
     finished = cli.command("replay", "log", "--output", out, "--database-url", history.url)
-    assert "goes on after entry 30" in finished.stderr
+    assert "resumes after entry 30" in finished.stderr
     assert out.read_text() == whole and not part.exists()
     apply = ["replay", "apply", out, "--ns", "copy", "--database-url", history.url]
     process = Process([pathmirror(), *apply, "--rate", "40"], "apply", logs)

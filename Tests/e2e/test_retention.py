@@ -105,4 +105,4 @@ def test_one_namespace(serve, database_url):
     assert (listed(database_url, "other")["retainedFrom"], listed(database_url)["retainedFrom"]) == (6, 1)
     cli.succeeds("retention", "rm", "--all", *source)
     refused = cli.command("retention", "run", "--ns", "other", *source)
-    assert refused.returncode == 1 and "Nothing was said of the log of other" in refused.stderr
+    assert refused.returncode == 1 and "No retention policy is set for other" in refused.stderr

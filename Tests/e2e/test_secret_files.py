@@ -14,7 +14,7 @@ from harness.process import Process
 from harness.tls import Authority, Pair
 from harness.waiting import wait_until
 
-WARNING = "others can read or change a file of secrets"
+WARNING = "other users can read or change a file of secrets"
 ROOT = os.geteuid() == 0
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_is_opened_to_others_later(serve, secret_file):
     gateway = serve("--database-secret-file", f"default={secret_file}", "--strict-secrets")
     secret = secret_file.read_text().strip()
     secret_file.chmod(0o644)
-    wait_until(lambda: "those before stay" in gateway.process.stderr(), "the refusal in the log")
+    wait_until(lambda: "the previous ones stay in use" in gateway.process.stderr(), "the refusal in the log")
     assert gateway.rest.get("x", auth=secret).status == 200
 
 
@@ -104,13 +104,13 @@ def test_a_file_that_the_gateway_cannot_read(database_url, scratch, logs, option
     file.chmod(0o600)
     words = [option, file] + (["--tls-certificate", file] if option == "--tls-key" else [])
     said = start_as_nobody(database_url, logs, *words)
-    assert f"{file} can't be read: it has mode 0600 and belongs to uid 0, and this program runs as uid {uid}. Let it: chown {uid} {file}." in said
+    assert f"{file} can't be read: it has mode 0600 and owner uid 0, but this program runs as uid {uid}. Change the owner: chown {uid} {file}." in said
     folder = scratch / "folder"
     folder.mkdir(mode=0o700)
     file = file.rename(folder / "closed")
     words = [option, file] + (["--tls-certificate", file] if option == "--tls-key" else [])
     said = start_as_nobody(database_url, logs, *words)
-    assert re.search(rf"{file} can't be read: a folder above it is closed to uid {uid}", said)
+    assert re.search(rf"{file} can't be read: uid {uid}, as which this program runs, has no access to a folder above it", said)
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can give a file away")

@@ -134,7 +134,7 @@ def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
 
     for late, words in (("/orders/o1/late", ["replay", "tree", "--at", "2", "--into", "default", "--replace"]), ("/orders/o2/late", ["log", "undo", "3"])):
         with Terminal(*words, "--database-url", fed, columns=200) as terminal:
-            terminal.wait_for(r"Carry this out\? \[y/N\] ")
+            terminal.wait_for(r"Execute this plan\? \[y/N\] ")
             written = write(late)
             terminal.type("y\n")
             assert terminal.end() == 1
@@ -142,7 +142,7 @@ def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
         with psycopg.connect(fed) as connection:
             assert connection.execute("select head, pathmirror.get('default', %s) from pathmirror.namespace", (late,)).fetchone() == (written, 1)
     with Terminal("log", "undo", "4", "--database-url", fed) as terminal:
-        terminal.wait_for(r"Carry this out\? \[y/N\] ")
+        terminal.wait_for(r"Execute this plan\? \[y/N\] ")
         # Elsewhere.
         write("/elsewhere")
         terminal.type("y\n")
@@ -172,7 +172,7 @@ def mirrored_orders(fed, scratch):
 def test_the_work_on_mirrors_is_told(mirrored_orders):
     """What waits for somebody in the database says for how long."""
     commands = [(["mirror", "drop", "orders", "--yes"], "orders: dropping mirror.orders", "mirror_cursor"),
-                (["mirror", "errors", "orders", "--retry"], "orders: reading records again", "mirror_cursor"),
+                (["mirror", "errors", "orders", "--retry"], "orders: converting records again", "mirror_cursor"),
                 (["mirror", "infer", "/"], "infer: reading /", "node")]
     for words, said, table in commands:
         with psycopg.connect(mirrored_orders) as holder:

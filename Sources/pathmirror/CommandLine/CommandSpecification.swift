@@ -13,7 +13,7 @@ struct OptionSpecification {
     /// Whether the option takes a list, separated by commas. Such an option may also be given several times.
     var isList: Bool { value?.hasSuffix("…]") ?? false }
 
-    static let json = OptionSpecification("json", nil, "writes JSON, for programs")
+    static let json = OptionSpecification("json", nil, "prints JSON, for programs")
 
     /// `PATHMIRROR_MAX_BODY` for `max-body`.
     var environmentName: String {

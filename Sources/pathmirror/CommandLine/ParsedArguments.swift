@@ -30,7 +30,7 @@ struct ParsedArguments {
                 continue
             }
             let place = environment[option.environmentName] == nil ? "the configuration file" : option.environmentName
-            throw UsageError("--\(option.name) must be on or off, and is neither in \(place).")
+            throw UsageError("--\(option.name) must be on or off, but is set to another value in \(place).")
         }
     }
 
@@ -80,7 +80,7 @@ struct ParsedArguments {
         let least = names.filter { !$0.hasPrefix("[") }.count
         guard positionals.count >= least else { throw UsageError("\(names[positionals.count]) is missing.") }
         guard specification.takesMany || positionals.count <= names.count else {
-            throw UsageError("\"\(positionals[names.count])\" is one argument too many.")
+            throw UsageError("too many arguments: \"\(positionals[names.count])\".")
         }
     }
 
@@ -231,7 +231,7 @@ enum PathArgument {
     static func parse(_ text: String) throws -> Path {
         let path = Path(splitting: text)
         guard path.depth <= KeyRules.maxDepth else {
-            throw UsageError("\(text) is more than \(KeyRules.maxDepth) levels deep.")
+            throw UsageError("\(text) is nested more than \(KeyRules.maxDepth) levels deep.")
         }
         for key in path.keys {
             if let violation = KeyRules.violation(in: key) {

@@ -148,7 +148,7 @@ final class BuildProgress {
         guard line.isDue() else { return }
         let text =
             switch progress {
-            case .removedLeftover: "what an interrupted build had left was removed"
+            case .removedLeftover: "removed the rest of an interrupted build"
             case .copying(let rows):
                 "\(Counted.text(rows, "row")), \(Int64(rows) * 1_000 / max(1, line.elapsed)) a second"
             case .indexing: "making indexes"

@@ -18,7 +18,7 @@ final class ReplayProgress {
     private var bulk = BulkRead()
 
     static let rateOption = OptionSpecification(
-        "rate", "N", "at most so many a second, so that others are not slowed; default as many as there can be")
+        "rate", "N", "limits the rate per second, to spare other work; default unlimited")
 
     init(
         _ console: Console, _ name: String, _ unit: String = "entries", total: Int64? = nil, isEstimate: Bool = false,

@@ -117,7 +117,7 @@ enum NameSuggestion {
         // The error is printed in any case. A failure here adds nothing.
         guard let (name, known) = try? candidates(error, arguments, console) else { return "" }
         if isOfNamespace(error), known.contains(name) {
-            return " 'pathmirror namespace show \(name)' says where it is."
+            return " 'pathmirror namespace show \(name)' shows its database."
         }
         return NearestWord.question(NearestWord.all(name, among: known))
     }
@@ -164,7 +164,7 @@ enum MissingRight {
         // The hint names the privilege, and the role that can grant it.
         if let hint = cause.hint { return "\(cause.message): \(hint)." }
         return
-            "\(cause.message). The role that this command connects as may not do that; the owner of schema pathmirror may."
+            "\(cause.message). The database user of this command lacks a right that the owner of schema pathmirror has."
     }
 
     private static func database(_ error: any Error) -> PostgresError? {

@@ -21,8 +21,8 @@ struct HelpCommand: Command {
 /// The pages of the manual.
 struct ManualCommand: Command {
     static let specification = CommandSpecification(
-        "man", "writes the manual's page of the program or of a command, or all pages into a folder",
-        positionals: ["[COMMAND…]"], options: [.init("folder", "DIR", "where to write all pages; made if missing")],
+        "man", "prints the manual page of the program or of a command, or writes all pages into a folder",
+        positionals: ["[COMMAND…]"], options: [.init("folder", "DIR", "the folder for all pages; created if missing")],
         notes: ["To read a page that is not installed: pathmirror man log ls | man -l -."])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -44,7 +44,7 @@ struct ManualCommand: Command {
 
     private static func writeAll(into folder: String, _ version: String) throws {
         guard mkdir(folder, 0o755) == 0 || errno == EEXIST else {
-            throw CommandFailure("\(folder) can't be made: \(String(cString: strerror(errno))).")
+            throw CommandFailure("\(folder) can't be created: \(String(cString: strerror(errno))).")
         }
         var pages = [("pathmirror", ManualPage.overview(CommandHelp.tree, version: version))]
         for command in CommandHelp.tree.specifications {
@@ -61,10 +61,10 @@ struct ManualCommand: Command {
 /// Prints the script with which a shell completes this program's commands.
 struct CompletionsCommand: Command {
     static let specification = CommandSpecification(
-        "completions", "writes the script by which a shell completes commands, options and files",
+        "completions", "prints the script with which a shell completes commands, options and files",
         positionals: ["bash|zsh|fish"], options: [OutputFile.option],
         notes: [
-            "'make install' and the Debian package put the scripts where the shells look. For one session: source <(pathmirror completions bash)."
+            "'make install' and the Debian package install the scripts for the shells. For one session: source <(pathmirror completions bash)."
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -73,7 +73,7 @@ struct CompletionsCommand: Command {
         case "bash": script = BashCompletion.script(CommandHelp.tree)
         case "zsh": script = ZshCompletion.script(CommandHelp.tree)
         case "fish": script = FishCompletion.script(CommandHelp.tree)
-        case let other: throw UsageError("\"\(other)\" is none of bash, zsh and fish.")
+        case let other: throw UsageError("\"\(other)\" is not bash, zsh or fish.")
         }
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         try output.write(Array((script.hasSuffix("\n") ? script : script + "\n").utf8))

@@ -5,11 +5,11 @@ import Runtime
 struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(
         "migrate up",
-        "brings the schema of the database, and of those that were added to it, to this program's version",
+        "migrates the schema of the primary database, and of the added databases, to this program's version",
         options: DatabaseOptions.home + [.json])
 
     static let whenInterrupted =
-        "Migrations that were applied whole stay, and the one that was at work is undone. The same command goes on."
+        "Completed migrations remain, and the one in progress was rolled back. The same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let home = try Database.home(arguments)
@@ -31,7 +31,7 @@ struct MigrateUpCommand: Command {
                 }
                 // Gateways migrate this database once they reach it.
                 console.error(
-                    "pathmirror: warning: \(record.name) can't be reached, and was not migrated: \(error). The same command, or a gateway that reaches it, does that later."
+                    "pathmirror: warning: \(record.name) can't be reached, and was not migrated: \(error). Run this command again, or let a gateway that reaches it migrate it."
                 )
             }
         }

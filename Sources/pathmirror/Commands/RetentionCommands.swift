@@ -4,8 +4,8 @@ import Runtime
 /// Lists retention policies and the results of the last runs.
 struct RetentionListCommand: Command {
     static let specification = CommandSpecification(
-        "retention ls", "shows what of each log stays, and how dropping the rest went; exits 1 if it failed for one",
-        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+        "retention ls", "shows the retention of each log, and the last run; exits 1 if a run failed",
+        options: [.init("ns", "NAME", "only that of this namespace; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try Database.connection(arguments, console, "retention ls", of: .namespaceIfGiven)
@@ -29,7 +29,7 @@ struct RetentionListCommand: Command {
             }
         }
         if !asJSON { table.write(to: console) }
-        if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
+        if failed > 0 { throw CommandFailure("Logs that could not be pruned: \(failed).") }
     }
 
     private static func line(
@@ -50,7 +50,7 @@ struct RetentionListCommand: Command {
         _ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ run: RetentionRun?
     ) -> [String] {
         var notes: [String] = []
-        if let reader = run?.waitsFor { notes.append("\(reader) still needs more") }
+        if let reader = run?.waitsFor { notes.append("\(reader) still needs more entries") }
         if let message = run?.message { notes.append("failed: \(message)") }
         return [
             namespace.name, own.map(RetentionOptions.text) ?? "as all others",
@@ -63,7 +63,7 @@ struct RetentionListCommand: Command {
 /// Removes a policy.
 struct RetentionRemoveCommand: Command {
     static let specification = CommandSpecification(
-        "retention rm", "takes back what was said: the log then stays, or what is said for all holds",
+        "retention rm", "removes a retention policy; the namespace then follows --all, or keeps everything",
         options: [RetentionOptions.namespace, RetentionOptions.all] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -72,10 +72,11 @@ struct RetentionRemoveCommand: Command {
         let namespace = try RetentionOptions.subject(arguments, connection)
         let former = try connection.retentionPolicy(of: namespace?.id)
         guard try connection.removeRetention(of: namespace?.id), let former else {
-            throw CommandFailure("Nothing was said of \(namespace.map { "the log of \($0.name)" } ?? "all logs").")
+            throw CommandFailure(
+                "No retention policy is set for \(namespace.map { "the log of \($0.name)" } ?? "all logs").")
         }
         let forAll = try namespace == nil ? nil : connection.retentionPolicy(of: nil)
-        let rest = forAll.map { "\(RetentionOptions.words($0)), as every log without a policy of its own" }
+        let rest = forAll.map { "\(RetentionOptions.words($0)), by the default policy" }
         console.write("\(RetentionOptions.logs(of: namespace)) keeps \(rest ?? "everything").")
         console.write("To reverse it: \(RetentionOptions.setCommand(former, namespace))")
     }
@@ -83,10 +84,11 @@ struct RetentionRemoveCommand: Command {
 
 /// Applies the policies to all logs once.
 struct RetentionRunCommand: Command {
-    static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
+    static let whenInterrupted = "Dropped entries can't be restored; the same command resumes."
     static let specification = CommandSpecification(
-        "retention run", "drops now what gateways would drop by themselves; for timers, where no gateway does it",
-        options: [.init("ns", "NAME", "only this namespace's log; default all"), .json] + Database.options)
+        "retention run",
+        "applies the retention policies once, as gateways do periodically; for timers, if no gateway does it",
+        options: [.init("ns", "NAME", "only to the log of this namespace; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try Database.connection(arguments, console, "retention", of: .namespaceIfGiven)
@@ -94,11 +96,11 @@ struct RetentionRunCommand: Command {
         let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
         if let wanted, try connection.retentionInForce(for: wanted.id) == nil {
             throw CommandFailure(
-                "Nothing was said of the log of \(wanted.name), so all of it stays: see 'pathmirror retention set --ns \(wanted.name)'."
+                "No retention policy is set for \(wanted.name): its whole log is kept. See 'pathmirror retention set --ns \(wanted.name)'."
             )
         }
         guard try connection.takeRetentionTurn() else {
-            throw CommandFailure("A gateway, or another 'retention run', is at it right now.")
+            throw CommandFailure("a gateway, or another 'retention run', is running right now.")
         }
         let round = RetentionRound(connection)
         var failed = 0
@@ -115,7 +117,7 @@ struct RetentionRunCommand: Command {
                 }
             }
         }
-        if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
+        if failed > 0 { throw CommandFailure("Logs that could not be pruned: \(failed).") }
     }
 
     /// Prunes one log. Returns false on failure.
@@ -148,7 +150,7 @@ struct RetentionRunCommand: Command {
         var text =
             "\(namespace.name): \(Counted.text(outcome.dropped, "entry")) dropped; the log begins at seq \(namespace.retainedFrom)"
         if outcome.tookSnapshot { text += "; a snapshot was taken" }
-        if let reader = outcome.waitsFor { text += "; \(reader) still needs more" }
+        if let reader = outcome.waitsFor { text += "; \(reader) still needs more entries" }
         if let message = outcome.message { text += "; failed: \(message)" }
         console.write(text)
     }
@@ -158,10 +160,11 @@ struct RetentionRunCommand: Command {
 enum RetentionOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace")
     static let all = OptionSpecification(
-        "all", nil, "for all namespaces that nothing else was said for, those to come included")
+        "all", nil, "for all namespaces without a policy of their own, including future ones")
 
     static let keep = OptionSpecification(
-        "keep", "TIME|COUNT", "what stays: younger entries, as in 30d or 12h, or the newest, as in '1000 entries'")
+        "keep", "TIME|COUNT", "the entries to keep: younger ones, as in 30d or 12h, or the newest, as in '1000 entries'"
+    )
     static let keepForm = "--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."
 
     /// The value of `--keep`; nil if it is not given.
@@ -170,7 +173,7 @@ enum RetentionOptions {
         guard let keeping = Pruning.Keeping(text) else { throw UsageError(keepForm) }
         guard keeping != .seconds(0), keeping != .entries(0) else {
             throw UsageError(
-                "--keep \(text) would drop the whole log, which no reader could follow: give 1s or '1 entry' at least.")
+                "--keep \(text) would drop the whole log, which no reader could follow: use at least 1s or '1 entry'.")
         }
         return keeping
     }

@@ -4,14 +4,16 @@ import Runtime
 /// Sets a policy, after showing the entries that it does not keep.
 struct RetentionSetCommand: Command {
     static let specification = CommandSpecification(
-        "retention set", "sets which entries logs keep: gateways drop the rest by themselves; shows them first",
+        "retention set",
+        "sets how much of the log is kept; gateways delete older entries automatically; shows the effect first",
         options: [
             RetentionOptions.namespace, RetentionOptions.all,
             RetentionOptions.keep,
             .init(
                 "max-size", "SIZE",
-                "what the log's partitions may take on the disk, such as 50GB; the oldest go, however young they are"),
-            .init("snapshot-every", "TIME", "how old the newest snapshot may get; default a quarter of what is kept"),
+                "the most disk space of the log's partitions, such as 50GB; the oldest entries are dropped, whatever their age"
+            ),
+            .init("snapshot-every", "TIME", "the most age of the newest snapshot; default a quarter of --keep"),
             Confirmation.option, .json,
         ] + Database.options)
 
@@ -21,7 +23,7 @@ struct RetentionSetCommand: Command {
             maxBytes: try arguments.size("max-size", in: 1...Int.max).map { Int64($0) },
             snapshotSeconds: try snapshotSeconds(arguments))
         guard policy.keeping != nil || policy.maxBytes != nil else {
-            throw UsageError("--keep, --max-size or both must say what stays.")
+            throw UsageError("--keep, --max-size or both are needed.")
         }
         let connection = try Database.connection(arguments, console, "retention set", of: .namespaceIfGiven)
         defer { connection.close() }
@@ -94,7 +96,7 @@ struct RetentionSetCommand: Command {
         guard let wanted = preview.wantedFrom, let entries = preview.entries else {
             return [
                 preview.namespace, "unknown", "", "",
-                "PostgreSQL's clock is wrong, and entries go by age: see 'pathmirror doctor'",
+                "PostgreSQL's clock is wrong, and the policy uses ages: see 'pathmirror doctor'",
             ]
         }
         return [

@@ -11,7 +11,7 @@ struct VersionCommand: Command {
     /// The version with the schema's version, as gateways show it to other programs.
     static var program: String { program(commit: commit) }
     static let specification = CommandSpecification(
-        "version", "prints the version, the commit that was built, and the schema's version", options: [.json])
+        "version", "prints the version, the commit of the build, and the schema's version", options: [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard arguments.has("json") else { return console.write(program) }

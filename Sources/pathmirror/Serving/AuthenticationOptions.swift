@@ -7,19 +7,19 @@ struct AuthenticationOptions {
         [
             .init(
                 "admin-secret-file", "FILE",
-                "secrets, one a line, that make whoever sends one an administrator everywhere; read again when it changes"
+                "file with administrator secrets, one per line; valid in all namespaces; reloaded on change"
             ),
             .init(
                 "database-secret-file", "[NAME=]FILE[,…]",
-                "secrets of a namespace, one a line: administrators there, and keys of custom tokens; a FILE without NAME holds those of many, as JSON: {\"namespace\": [\"secret\", …], …}"
+                "file with secrets of a namespace, one per line, for its administrators and for signing custom tokens; a FILE without NAME is JSON with those of many: {\"namespace\": [\"secret\", …], …}"
             ),
-            .init("project-id", "ID", "accepts the ID tokens of this project of the original service"),
-            .init("issuer", "TEXT", "accepts ID tokens by this issuer ('iss'); with --audience and --jwks-url"),
-            .init("audience", "TEXT", "whom ID tokens must be for ('aud')"),
+            .init("project-id", "ID", "accepts the ID tokens of this Firebase project"),
+            .init("issuer", "TEXT", "accepts ID tokens of this issuer ('iss'); with --audience and --jwks-url"),
+            .init("audience", "TEXT", "the required audience ('aud') of ID tokens"),
             .init("jwks-url", "URL", "the issuer's keys: a JWK set, or certificates by key id"),
             .init(
                 "jwks-ca-file", "FILE", "certificate authorities (PEM) to trust for --jwks-url instead of the system's"),
-            .init("clock-skew", "TIME", "by how much issuers' clocks may differ; default 30s"),
+            .init("clock-skew", "TIME", "the allowed clock difference to issuers; default 30s"),
         ] + SecretFile.options
 
     /// The credentials at the start. `secretFiles` may provide other secrets later.
@@ -63,7 +63,7 @@ struct AuthenticationOptions {
         guard !issuer.isEmpty, !audience.isEmpty else { throw UsageError("--issuer and --audience must not be empty.") }
         guard url.lowercased().hasPrefix("https://") || IDTokenSettings.isLoopback(url) else {
             throw UsageError(
-                "--jwks-url must be an https: address: whoever changes the keys on the way could be anybody.")
+                "--jwks-url must be an https: address: an attacker on the network could replace the keys.")
         }
         var settings = HTTPClient.Settings()
         settings.userAgent = "pathmirror/\(VersionCommand.version)"

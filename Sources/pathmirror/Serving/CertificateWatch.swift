@@ -44,7 +44,8 @@ final class CertificateWatch: Sendable {
                     logger.notice("certificate loaded", [("file", identity.certificateFile)])
                     Self.warn(identity, logger)
                 } catch {
-                    logger.error("the certificate can't be loaded; the one before stays", [("error", "\(error)")])
+                    logger.error(
+                        "the new certificate can't be loaded; the previous one stays in use", [("error", "\(error)")])
                 }
             }
         }
@@ -61,7 +62,7 @@ final class CertificateWatch: Sendable {
         let days = (identity.expiresAt - Clock.unixMilliseconds / 1_000) / 86_400
         guard days < 14 else { return }
         logger.warning(
-            "the certificate expires soon, or has", [("file", identity.certificateFile), ("days", "\(days)")])
+            "the certificate expires soon, or has expired", [("file", identity.certificateFile), ("days", "\(days)")])
     }
 
     /// A text that changes with each file.

@@ -7,18 +7,19 @@ import PostgresCluster
 enum Database {
     static let options: [OptionSpecification] = [
         urlOption, fileOption, dataOption,
-        .init("in", "DB", "the database of several; default the namespace's, or the home"), DatabaseLogins.option,
+        .init("in", "DB", "another database, by name; default the namespace's, or the primary database"),
+        DatabaseLogins.option,
     ]
 
     static let urlOption = OptionSpecification(
-        "database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home")
+        "database-url", "URL", "the (primary) PostgreSQL database, as a libpq URL or connection string")
 
     static let dataOption = OptionSpecification(
         "data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror")
 
     static let fileOption = OptionSpecification(
         "database-url-file", "FILE",
-        "instead: a file whose first line is the database's URL, so that no password is seen")
+        "instead: a file whose first line is the database's URL, which keeps the password secret")
 
     /// The database that a command uses, unless `--in` names one.
     enum Subject {
@@ -48,7 +49,7 @@ enum Database {
         }
         if let inFile, inline.map({ inFile < $0 }) ?? true, let file = arguments["database-url-file"] {
             let line = try Files.read(file, maxBytes: 64 * 1024).prefix { $0 != 0x0A && $0 != 0x0D }
-            guard !line.isEmpty else { throw CommandFailure("There is no URL in the first line of \(file).") }
+            guard !line.isEmpty else { throw CommandFailure("The first line of \(file) has no URL.") }
             return try PostgresURL(String(decoding: line, as: UTF8.self))
         }
         return try arguments["database-url"].map { text throws in try PostgresURL(text) }
@@ -152,7 +153,7 @@ enum Database {
         let databases = Set(try namespaces.map { try connection.database(of: $0)?.name })
         guard databases.count > 1 else { return }
         throw CommandFailure(
-            "The namespaces \(namespaces.sorted().joined(separator: ", ")) live in several databases: do it for those of each apart."
+            "The namespaces \(namespaces.sorted().joined(separator: ", ")) are in several databases: run the command for each with --ns."
         )
     }
 

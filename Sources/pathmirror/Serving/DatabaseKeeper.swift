@@ -57,7 +57,7 @@ final class DatabaseKeeper: Sendable {
         }
         for name in databases.withdraw(withdrawn) {
             shared.options.logger.notice(
-                "a database is not one of the home's any more: its namespaces are not served, and it may be added again once this gateway was restarted",
+                "a database was removed from the primary database's list: its namespaces are not served, and it can be added again after this gateway is restarted",
                 [("database", name)])
         }
         for record in records { warnWhereMoved(record) }
@@ -71,7 +71,7 @@ final class DatabaseKeeper: Sendable {
         }
         guard isNew else { return }
         shared.options.logger.error(
-            "a database is somewhere else now: this gateway goes on with the old address until it is restarted",
+            "a database has a new address: this gateway keeps the old one until it is restarted",
             [("database", record.name), ("address", record.address)])
     }
 

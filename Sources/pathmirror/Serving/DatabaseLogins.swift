@@ -8,7 +8,7 @@ import Runtime
 struct DatabaseLogins: Sendable {
     static let option = OptionSpecification(
         "database-credentials", "FILE",
-        "logins of further databases, one a line: NAME and options of libpq such as user=… password=…; default: the home's login"
+        "file with logins of other databases, one a line: NAME and options of libpq such as user=… password=…; default: the primary database's login"
     )
 
     private let file: String?
@@ -45,7 +45,7 @@ struct DatabaseLogins: Sendable {
             let parts = text.split(maxSplits: 1, omittingEmptySubsequences: true) { $0 == " " || $0 == "\t" }
             guard parts.count == 2, let login = try? PostgresURL(String(parts[1])) else {
                 throw CommandFailure(
-                    "\(file), line \(index + 1): it must be a database's name and options of libpq, such as user=… password=…"
+                    "\(file), line \(index + 1): expected a database's name and options of libpq, such as user=… password=…"
                 )
             }
             found[String(parts[0])] = login
@@ -59,7 +59,7 @@ enum DatabaseWarning {
     /// A warning about a password on the command line, which every user of this machine can read while the program runs. Nil if there is
     /// none.
     static func ofCommandLine(_ arguments: ParsedArguments) -> String? {
-        let seen = "a password on the command line can be read by everybody on this machine"
+        let seen = "every user of this machine can read a password on the command line"
         if arguments.source("database-url") == .commandLine, hasPassword(arguments["database-url"]) {
             return "\(seen); use --database-url-file, PATHMIRROR_DATABASE_URL, or a password file (PGPASSFILE)"
         }
@@ -78,7 +78,7 @@ enum DatabaseWarning {
         let hosts = url.unverifiedHosts()
         guard !hosts.isEmpty else { return }
         logger.warning(
-            "PostgreSQL is reached over a network and not asked to prove who it is: whoever is on the way can read and change everything",
+            "the connection to PostgreSQL crosses a network and does not verify the server: an attacker on the network can read and change all data",
             [
                 ("hosts", hosts.joined(separator: ",")), ("sslmode", url.sslMode()),
                 ("fix", "sslmode=verify-full and sslrootcert=FILE in --database-url, or PGSSLMODE and PGSSLROOTCERT"),

@@ -7,28 +7,32 @@ enum LimitOptions {
     static let options: [OptionSpecification] = [
         .init(
             "max-connections-per-address", "N",
-            "the most connections of one address at once, 0 for no bound; default 10000, for this machine no bound"),
+            "the most concurrent connections of one address; 0 = unlimited; default 10000, for this machine unlimited"),
         .init(
             "rate-limit-per-address", "N/s[:BURST]",
-            "the most requests and realtime messages of one address at this gateway in a second (s), minute (m) or hour (h); default: no bound"
+            "the most requests and realtime messages of one address at this gateway per second (s), minute (m) or hour (h); default: unlimited"
         ),
-        .init("rate-limit-per-identity", "N/s[:BURST]", "the same of one user; default: no bound"),
+        .init(
+            "rate-limit-per-identity", "N/s[:BURST]",
+            "the most requests and realtime messages of one user; default: unlimited"),
         .init(
             "write-limit", "SIZE/m[:BURST]",
-            "the most that is written to a namespace by this gateway in a second (s), minute (m) or hour (h); the original's bound is 64MiB/m; default: no bound"
+            "the most bytes that this gateway writes to a namespace per second (s), minute (m) or hour (h); Firebase's limit is 64MiB/m; default: unlimited"
         ),
         .init("max-body", "SIZE", "the largest body of an administrator's request; default 256MiB"),
-        .init("max-user-body", "SIZE", "the largest body, or realtime message, of anybody else; default 16MiB"),
+        .init("max-user-body", "SIZE", "the largest body, or realtime message, of other clients; default 16MiB"),
         .init(
             "request-memory", "SIZE",
-            "what bodies, messages and what was parsed of them may take of memory together, a quarter of it for one address, and the same again for responses that wait for their readers; default 1GiB"
+            "memory limit for request bodies and messages being received or parsed, a quarter of it for one address, and the same again for unread responses; default 1GiB"
         ),
         .init(
             "trusted-proxies", "CIDR[,…]",
-            "proxies whose X-Forwarded-For tells the client's address, such as 10.0.0.0/8; no bound on them themselves"),
+            "proxies whose X-Forwarded-For names the client's address, such as 10.0.0.0/8; the proxies themselves are not limited"
+        ),
         .init(
             "metrics-from", "CIDR[,…]",
-            "who may read /.metrics and the details of /.health/ready without a credential, besides this machine"),
+            "networks that may read /.metrics and the details of /.health/ready without a credential, besides this machine"
+        ),
     ]
 
     private static let defaultConnections = 10_000
@@ -82,7 +86,7 @@ enum LimitOptions {
         try (arguments[name] ?? "").split(separator: ",").map { part in
             guard let network = IPNetwork(String(part)) else {
                 throw UsageError(
-                    "--\(name): \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
+                    "--\(name): \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set after the prefix)."
                 )
             }
             return network

@@ -68,7 +68,7 @@ struct SecretFiles: Sendable {
     private static func lines(of file: String, leastBytes: Int) throws -> [Secret<[UInt8]>] {
         let isBreak = { (byte: UInt8) in byte == 0x0A || byte == 0x0D }
         let lines = try Files.read(file, maxBytes: 64 * 1024).split(whereSeparator: isBreak)
-        guard !lines.isEmpty else { throw CommandFailure("There is no secret in \(file).") }
+        guard !lines.isEmpty else { throw CommandFailure("\(file) contains no secret.") }
         return try lines.map { try secret(Array($0), file, leastBytes) }
     }
 
@@ -93,7 +93,8 @@ struct SecretFiles: Sendable {
     private static func secret(_ text: [UInt8], _ file: String, _ leastBytes: Int) throws -> Secret<[UInt8]> {
         guard text.count >= leastBytes else {
             throw CommandFailure(
-                "A secret in \(file) must have at least \(leastBytes) bytes: anybody could guess a shorter one.")
+                "A secret in \(file) is too short: it must have at least \(leastBytes) bytes, so that it can't be guessed."
+            )
         }
         return Secret(text)
     }
@@ -104,7 +105,8 @@ struct SecretFile: Sendable {
     static let options: [OptionSpecification] = [
         .init(
             "strict-secrets", nil,
-            "refuses files of secrets, and a --tls-key, that others can read or change, instead of warning of them")
+            "rejects files of secrets, and a --tls-key, that other users can read or change, instead of logging a warning"
+        )
     ]
 
     /// A file that others can read, and how to change that.
@@ -115,7 +117,7 @@ struct SecretFile: Sendable {
 
         func log(_ logger: Logger) {
             logger.warning(
-                "others can read or change a file of secrets", [("file", file), ("mode", mode), ("fix", fix)])
+                "other users can read or change a file of secrets", [("file", file), ("mode", mode), ("fix", fix)])
         }
     }
 
@@ -137,12 +139,12 @@ struct SecretFile: Sendable {
         if failure == EACCES {
             guard let permissions else {
                 throw CommandFailure(
-                    "\(path) can't be read: a folder above it is closed to uid \(user), as which this program runs. "
-                        + "Open that folder to it, or put the file elsewhere.")
+                    "\(path) can't be read: uid \(user), as which this program runs, has no access to a folder above it. "
+                        + "Grant access to that folder, or move the file.")
             }
             throw CommandFailure(
-                "\(path) can't be read: it has mode \(permissions.modeText) and belongs to uid \(permissions.owner), and "
-                    + "this program runs as uid \(user). Let it: chown \(user) \(path).")
+                "\(path) can't be read: it has mode \(permissions.modeText) and owner uid \(permissions.owner), but "
+                    + "this program runs as uid \(user). Change the owner: chown \(user) \(path).")
         }
         // Other errors are reported by reading the file.
         guard failure == 0, let permissions, permissions.areForOthers else { return nil }
@@ -151,8 +153,8 @@ struct SecretFile: Sendable {
         let fix = permissions.owner == user || user == 0 ? owned : "chown \(user) \(path) && \(owned)"
         guard !isStrict else {
             throw CommandFailure(
-                "\(path) holds secrets, and others can read or change it (mode \(permissions.modeText)), which "
-                    + "--strict-secrets forbids. Close it: \(fix).")
+                "\(path) contains secrets, and other users can read or change it (mode \(permissions.modeText)), which "
+                    + "--strict-secrets forbids. Change the mode: \(fix).")
         }
         return Warning(file: path, mode: permissions.modeText, fix: fix)
     }
@@ -190,7 +192,7 @@ final class SecretWatch: Sendable {
                     replace(secrets)
                     logger.notice("secrets read", [("files", files.all.joined(separator: ", "))])
                 } catch {
-                    logger.error("the secrets can't be read; those before stay", [("error", "\(error)")])
+                    logger.error("the secrets can't be read; the previous ones stay in use", [("error", "\(error)")])
                 }
             }
         }

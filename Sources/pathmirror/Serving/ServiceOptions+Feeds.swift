@@ -7,19 +7,19 @@ extension ServiceOptions {
     static let feedSettings: [ServiceSetting] = [
         .text(
             "feeds-url", "URL",
-            "where other gateways reach this one, for requests of feeds that it works; default: the address that its connection "
-                + "to the database comes from, at its port, over HTTPS if it serves that"
+            "the URL at which other gateways reach this one, for requests of feeds that it runs; default: the address of its connection "
+                + "to the database, with its port, over HTTPS if it serves HTTPS"
         ) { $0.feeds.address = try gatewayURL($1) },
         .text(
             "webhook-allow", "LIST",
-            "networks and hosts that webhooks may go to although they are private, separated by commas; default: none, this machine"
+            "networks and hosts that webhooks may use although they are private, separated by commas; default: none, this machine"
                 + " for dev"
         ) { options, text in
             options.webhookExceptions = try exceptions(text, of: "webhook-allow")
         },
         .text(
             "sink-allow", "LIST",
-            "networks and hosts where NATS and Kafka may be to which feeds deliver, separated by commas; default: none, this machine"
+            "networks and hosts of NATS and Kafka servers to which feeds may deliver, separated by commas; default: none, this machine"
                 + " for dev"
         ) { options, text in
             options.sinkServers = try exceptions(text, of: "sink-allow")

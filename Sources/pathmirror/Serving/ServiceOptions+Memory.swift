@@ -7,12 +7,12 @@ extension ServiceOptions {
     static let memorySettings: [ServiceSetting] = [
         .size(
             "tree-memory", leastTreeMemory...Int.max,
-            "what the trees in memory may take of it before namespaces that nobody uses are let go; default: half of "
+            "memory limit for trees; beyond it, idle namespaces are evicted; default: half of "
                 + "the machine's or the container's"
         ) { $0.engine.treeMemoryBytes = $1 },
         .text(
             "page-directory", "DIRECTORY",
-            "where parts of trees go that are loaded while trees take more than --tree-memory, at most four times that, on a disk; none: they stay in memory; default "
+            "directory for the overflow file of trees larger than --tree-memory, at most four times that; none disables it; default "
                 + Pages.standard
         ) { options, text in
             options.pages.directory = text == "none" ? nil : text
@@ -40,7 +40,7 @@ extension ServiceOptions {
         do {
             return try PageFile(in: directory, mostBytes: most, logger) { [logger] reason in
                 logger.error(
-                    "the program ends, as a part of a tree can't be read from the page file",
+                    "the program ends: a part of a tree can't be read from the page file",
                     [("directory", directory), ("reason", reason)])
                 exit(1)
             }
@@ -48,7 +48,7 @@ extension ServiceOptions {
             // The default directory may be unusable without an error.
             guard pages.isStandard else { throw UsageError("--page-directory: \(error)") }
             logger.notice(
-                "there is no page file, and trees that take more than --tree-memory stay in memory",
+                "no page file: trees larger than --tree-memory stay in memory",
                 [("directory", directory), ("reason", error.reason)])
             return nil
         }

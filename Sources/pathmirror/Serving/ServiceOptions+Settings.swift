@@ -10,7 +10,7 @@ import Runtime
 extension ServiceOptions {
     /// The options shared by `dev` and `serve`, except those in files of their own.
     static let settings: [ServiceSetting] = [
-        .number("loops", 1...256, "event loops (threads) for requests; default: one a core, at most 4") {
+        .number("loops", 1...256, "event loops (threads) for requests; default: one per core, at most 4") {
             $0.server.loops = $1
         },
         .number(
@@ -19,42 +19,45 @@ extension ServiceOptions {
         ) {
             $0.engine.committers = $1
         },
-        .number("max-connections", 1...10_000_000, "the most connections at once; default 50000") {
+        .number("max-connections", 1...10_000_000, "the most concurrent connections; default 50000") {
             $0.server.maxConnections = $1
         },
-        .size("stream-buffer", 1...(1 << 30), "what may wait for a slow stream before it is conflated; default 1MiB") {
+        .size(
+            "stream-buffer", 1...(1 << 30),
+            "the most bytes queued for a slow stream before its changes are conflated; default 1MiB"
+        ) {
             $0.gateway.streamBufferBytes = $1
         },
         .duration(
             "session-timeout", 100...day,
-            "how long a realtime client may be silent before it counts as gone; default 60s"
+            "the silence after which a realtime client counts as disconnected; default 60s"
         ) {
             $0.gateway.sessionTimeoutMilliseconds = $1
         },
         .text(
             "session-label", "HEX",
-            "what ids of realtime sessions begin with, up to 8 hex digits, for a proxy that must know the gateway by it"
+            "the first hex digits of realtime session ids, up to 8, by which a proxy can route to the gateway"
         ) { $0.gateway.sessionLabel = try sessionLabel($1) },
         .duration(
             "dead-after", 50...3_600_000,
-            "how long a gateway gives no sign of life before others end its sessions, and, after a third of it (3s to 8s), take over its feeds; default 15s"
+            "the silence of a gateway after which others end its sessions, and, after a third of it (3s to 8s), take over its feeds; default 15s"
         ) {
             $0.engine.leaseExpiryMilliseconds = $1
         },
-        .duration("commit-deadline", 1...day, "how long a write waits for a lost database; default 10s") {
+        .duration("commit-deadline", 1...day, "how long a write waits while the database is unreachable; default 10s") {
             $0.engine.commitDeadlineMilliseconds = $1
         },
         .text(
             "synchronous-commit", "LEVEL",
-            "what PostgreSQL waits for before a write is acknowledged: on, remote_apply, remote_write, local or off; default on"
+            "the synchronous_commit of PostgreSQL's writes: on, remote_apply, remote_write, local or off; default on"
         ) { $0.connection.synchronousCommit = try commitLevel($1) },
         .duration(
             "retention-interval", 0...day,
-            "how often logs are shortened as 'pathmirror retention set' says, 0s for never by this gateway; default 60s"
+            "the interval of pruning by 'pathmirror retention set', 0s = never by this gateway; default 60s"
         ) {
             $0.retention.intervalMilliseconds = $1
         },
-        .duration("shutdown-timeout", 0...3_600_000, "how long a shutdown waits for requests under way; default 10s") {
+        .duration("shutdown-timeout", 0...3_600_000, "how long a shutdown waits for running requests; default 10s") {
             $0.shutdownMilliseconds = $1
         },
     ]

@@ -19,11 +19,12 @@ struct ServiceOptions {
         + logOptions
 
     private static let rulesOption = OptionSpecification(
-        "rules", "FILE", "security rules, as for the original database")
+        "rules", "FILE", "file with security rules, in Firebase's format")
 
     private static let logOptions: [OptionSpecification] = [
-        .init("log-format", "text|json", "how log lines are written; default text"),
-        .init("log-level", "LEVEL", "debug, info, notice, warning or error; default info"),
+        .init("log-format", "text|json", "the format of log lines; default text"),
+        .init(
+            "log-level", "LEVEL", "the least level of log lines: debug, info, notice, warning or error; default info"),
     ]
 
     var engine = EngineSettings()
@@ -74,7 +75,7 @@ struct ServiceOptions {
         let unread = UnreadVariables.names(arguments.environment)
         if !unread.isEmpty {
             logger.warning(
-                "environment variables are ignored, as no option has their name",
+                "environment variables that match no option are ignored",
                 [("variables", unread.joined(separator: ","))])
         }
         try LimitOptions.take(arguments, &gateway, &server)
@@ -118,7 +119,7 @@ enum OriginOptions {
     static let options: [OptionSpecification] = [
         .init(
             "allow-origin", "ORIGIN[,…]",
-            "web pages that may use the gateway, such as http://app.test:3000, https://*.app.example or null; may be repeated; default: for dev this machine's, for serve all"
+            "origins of web pages that may use the gateway, such as http://app.test:3000, https://*.app.example or null; may be repeated; default: for dev those of this machine, for serve all"
         )
     ]
 
@@ -141,7 +142,7 @@ enum RulesFile {
         do throws(RulesError) {
             return RulesVersion(seq: 0, set: try RuleSet(json: text))
         } catch {
-            throw CommandFailure("\(path) is not a set of rules:\n\(error)")
+            throw CommandFailure("\(path) contains invalid rules:\n\(error)")
         }
     }
 }

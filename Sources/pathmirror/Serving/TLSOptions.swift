@@ -6,13 +6,13 @@ struct TLSOptions {
     static let options: [OptionSpecification] = [
         .init(
             "tls-certificate", "FILE",
-            "serves HTTPS by this certificate (PEM, with its chain); plain HTTP then only where it is asked for; read again when it changes"
+            "serves HTTPS with this certificate (PEM, with its chain), and plain HTTP only with --listen; reloaded on change"
         ),
         .init("tls-key", "FILE", "the certificate's private key (PEM, without a password)"),
-        .init("tls-listen", "HOST:PORT", "where to serve HTTPS; default 127.0.0.1:9443"),
+        .init("tls-listen", "HOST:PORT", "the address for HTTPS; default 127.0.0.1:9443"),
         .init(
             "hsts-max-age", "TIME",
-            "for how long browsers are told, over HTTPS, to use nothing but HTTPS for this host, 0s not to tell them; default for serve 365d, for dev 0s"
+            "how long browsers must use only HTTPS for this host (HSTS), 0s = no such header; default for serve 365d, for dev 0s"
         ),
     ]
 

@@ -75,7 +75,7 @@ struct Tuning {
     static func apply(_ environment: Environment, to options: inout ServiceOptions) throws {
         guard let text = environment[variable], !text.isEmpty else { return }
         options.logger.warning(
-            "constants are changed, as only tests should do", [("variable", variable), ("to", text)])
+            "constants were changed, which only tests should do", [("variable", variable), ("to", text)])
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2, let constant = constants.first(where: { $0.name == pair[0] }) else {

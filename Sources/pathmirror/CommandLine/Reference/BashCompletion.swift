@@ -13,12 +13,12 @@ enum BashCompletion {
                 return (ShellText.quoted(command.name), options.joined(separator: " "))
             })
         text += function(
-            "_pathmirror_value", "What an option's value is. Fails for what is no option with a value.",
+            "_pathmirror_value", "The kind of an option's value. Fails for words that are no option with a value.",
             [("-o", word(.file))]
                 + optionsByKind(tree).map { kind, names in (names.map { "--\($0)" }.joined(separator: " | "), kind) },
             otherwise: "    *) return 1 ;;\n")
         text += function(
-            "_pathmirror_argument", "What a command's arguments are.",
+            "_pathmirror_argument", "The kinds of a command's arguments.",
             tree.specifications.compactMap { command in
                 let kind = command.positionals.map { word(ValueKind($0)) }.first { $0 != other }
                 return kind.map { (ShellText.quoted(command.name), $0) }
@@ -60,7 +60,7 @@ enum BashCompletion {
     }
 
     private static let completion = #"""
-        # Offers what begins as the word at the cursor does.
+        # Offers the words that begin like the word at the cursor.
         _pathmirror_offer() {
             case $1 in
             @files)

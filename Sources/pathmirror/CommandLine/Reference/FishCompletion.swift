@@ -29,7 +29,7 @@ enum FishCompletion {
     }
 
     private static let functions = #"""
-        # The command's name as far as it is typed, and then how many words follow it.
+        # Prints the typed part of the command's name, and then the number of words after it.
         function __pathmirror_typed
             set -l words (commandline -opc)[2..]
             # The names of commands are these commands' arguments.
@@ -56,7 +56,7 @@ enum FishCompletion {
             test "$typed[1]" = "$argv[1]" -a "$typed[2]" = 0
         end
 
-        # Whether the command line is of this command.
+        # Whether the command line contains this command.
         function __pathmirror_is
             set -l words (commandline -opc)[2..]
             set -l typed (__pathmirror_typed)

@@ -14,16 +14,17 @@ enum ManualPage {
         text += ".B pathmirror\n.I COMMAND\n.RI [ OPTION \" ...]\"\n"
         text += section("DESCRIPTION")
         text += escaped("'pathmirror dev' runs a gateway with a PostgreSQL of its own, for development; ")
-        text += escaped("'pathmirror serve' one for an existing database.") + "\n"
+        text += escaped("'pathmirror serve' runs one for an existing database.") + "\n"
         text +=
-            ".PP\n" + escaped("'pathmirror help COMMAND' lists a command's options; each command has a page here, too.")
+            ".PP\n"
+            + escaped("'pathmirror help COMMAND' lists a command's options; each command also has a manual page.")
         text += "\n" + section("COMMANDS")
         for command in tree.specifications {
             text += ".TP\n.BR \(escaped(name(of: command))) (1)\n\(escaped(command.summary))\n"
         }
         text += section("ENVIRONMENT")
         text += escaped(
-            "Every option can be given as --name VALUE, as PATHMIRROR_NAME in the environment, or, for dev and serve, in a file of 'name = value' lines. The command line goes before the environment, and that before the file."
+            "Every option can be given as --name VALUE, as PATHMIRROR_NAME in the environment, or, for dev and serve, in a file of 'name = value' lines. The command line has precedence over the environment, and the environment over the file."
         )
         return text + "\n" + exits()
     }
@@ -64,7 +65,7 @@ enum ManualPage {
     private static func exits() -> String {
         section("EXIT STATUS")
             + escaped(
-                "0: it did what was asked. 1: it failed, or found what it looks for. 2: it was called wrongly.")
+                "0: success. 1: the command failed, or found a problem. 2: wrong usage.")
             + "\n"
     }
 

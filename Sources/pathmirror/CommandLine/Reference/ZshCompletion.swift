@@ -5,7 +5,7 @@ enum ZshCompletion {
             #compdef pathmirror
             # zsh completion for pathmirror, made by 'pathmirror completions zsh'.
 
-            # The words that may follow the beginning of a command's name, with what they mean, in the array "reply".
+            # The words that may follow the beginning of a command's name, with descriptions, in the array "reply".
             _pathmirror_words() {
                 reply=()
                 case $1 in
@@ -62,7 +62,7 @@ enum ZshCompletion {
                 _pathmirror_names "$name"
                 return
             fi
-            # What follows is for the command: its name counts as one word.
+            # The rest belongs to the command: its name counts as one word.
             words=("$name" "${(@)words[index,-1]}")
             (( CURRENT -= index - 2 ))
             case $name in

@@ -29,20 +29,21 @@ enum DatabaseDiagnosis {
             found.append(
                 .note(
                     "rights.create",
-                    "\(user) lacks the privilege CREATE on the database, which a mirror takes whose table has a schema that is not there",
+                    "\(user) lacks the privilege CREATE on the database, which a mirror needs if its table is in a schema that does not exist yet",
                     fix: "as a superuser or the owner of the database: \(grant)"))
         }
         if !facts.unknownToGateways.isEmpty {
             found.append(
                 .warning(
-                    "rights.gateways", "the role pathmirror_gateway may not read \(list(facts.unknownToGateways))",
-                    fix: "the role was made after the schema: grant as docs/reference/sql.md says"))
+                    "rights.gateways", "the role pathmirror_gateway can't read \(list(facts.unknownToGateways))",
+                    fix: "the role was created after the schema: grant its rights as described in docs/reference/sql.md"
+                ))
         }
         if !facts.givenToEverybody.isEmpty {
             found.append(
                 .warning(
-                    "rights.public", "everybody who may connect has been given \(list(facts.givenToEverybody))",
-                    fix: "revoke it from public"))
+                    "rights.public", "every user of the database has rights on \(list(facts.givenToEverybody))",
+                    fix: "revoke them from public"))
         }
         return found
     }
@@ -51,7 +52,7 @@ enum DatabaseDiagnosis {
         var found = facts.transactions.map { open in
             Finding.warning(
                 "activity.transaction",
-                "a transaction of \(open.user) (\(open.application), process \(open.pid), \(open.state)) has been open for \(duration(open.seconds)): nothing behind it is cleaned up",
+                "a transaction of \(open.user) (\(open.application), process \(open.pid), \(open.state)) has been open for \(duration(open.seconds)): vacuum can't remove rows that were deleted since",
                 fix: "end it: select pg_terminate_backend(\(open.pid))")
         }
         if facts.prepared > 0 {
@@ -59,9 +60,9 @@ enum DatabaseDiagnosis {
                 facts.oldestPreparedSeconds > longTransactionSeconds
                     ? .problem(
                         "activity.prepared",
-                        "\(facts.prepared) prepared transactions wait, the oldest for \(duration(facts.oldestPreparedSeconds)): they keep their locks",
-                        fix: "commit prepared or rollback prepared those in pg_prepared_xacts")
-                    : .note("activity.prepared", "\(facts.prepared) prepared transactions are under way"))
+                        "\(facts.prepared) prepared transactions are pending, the oldest for \(duration(facts.oldestPreparedSeconds)): they keep their locks",
+                        fix: "run commit prepared or rollback prepared for those in pg_prepared_xacts")
+                    : .note("activity.prepared", "\(facts.prepared) prepared transactions are pending"))
         }
         return found.isEmpty
             ? [
@@ -76,8 +77,8 @@ enum DatabaseDiagnosis {
     static func storage(_ facts: StorageFacts, freeBytes: Int64?) -> [Finding] {
         var found: [Finding] = []
         let size =
-            "\(Counted.text(facts.entries, "entry")); the database has \(ByteCount.text(facts.databaseBytes))"
-            + (facts.walBytes.map { ", the write-ahead log \(ByteCount.text($0))" } ?? "")
+            "log: \(Counted.text(facts.entries, "entry")); database size \(ByteCount.text(facts.databaseBytes))"
+            + (facts.walBytes.map { ", write-ahead log \(ByteCount.text($0))" } ?? "")
         if let freeBytes {
             let text = "\(size), and \(ByteCount.text(freeBytes)) are free"
             let fix = "make room as in docs/guides/disk-full.md: 'pathmirror log prune' itself needs free space for a snapshot of the tree"
@@ -90,22 +91,24 @@ enum DatabaseDiagnosis {
             }
         } else {
             found.append(
-                .note("disk.free", "\(size); what is free can't be seen from here", fix: "look on the server: df"))
+                .note("disk.free", "\(size); free disk space is unknown from here", fix: "check df on the server"))
         }
         if facts.transactionAge > 1_000_000_000 {
             found.append(
                 .problem(
                     "storage.age",
-                    "the oldest rows are \(facts.transactionAge / 1_000_000) million transactions old; at 2,000 PostgreSQL stops taking writes",
-                    fix: "find what keeps autovacuum from freezing (long transactions, slots), then: vacuum (freeze)"))
+                    "the oldest rows are \(facts.transactionAge / 1_000_000) million transactions old; at 2,000 million PostgreSQL stops accepting writes",
+                    fix:
+                        "remove the reason that autovacuum can't freeze them (long transactions, slots), then run: vacuum (freeze)"
+                ))
         }
         for table in facts.bloated {
             found.append(
                 .warning(
                     "storage.bloat",
-                    "\(table.name) has \(Counted.text(table.deadRows, "dead row")) and \(table.liveRows) living",
+                    "\(table.name) has \(Counted.text(table.deadRows, "dead row")) and \(table.liveRows) live ones",
                     fix:
-                        "find what keeps vacuum from removing them (long transactions, slots), then: vacuum pathmirror.\(table.name)"
+                        "remove the reason that vacuum can't remove them (long transactions, slots), then run: vacuum pathmirror.\(table.name)"
                 ))
         }
         return found

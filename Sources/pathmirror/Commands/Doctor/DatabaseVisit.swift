@@ -38,14 +38,14 @@ struct DatabaseVisit {
             found.append(
                 .warning(
                     "settings.sslmode",
-                    "PostgreSQL (\(hosts.joined(separator: ", "))) is reached over a network and not asked to prove who it is",
-                    fix: "sslmode=verify-full and sslrootcert=FILE in --database-url"))
+                    "the connection to PostgreSQL (\(hosts.joined(separator: ", "))) crosses a network and does not verify the server",
+                    fix: "set sslmode=verify-full and sslrootcert=FILE in --database-url"))
         }
         let connection: LogConnection
         do {
             connection = try connect()
         } catch {
-            let fix = "look whether it runs, at the URL, and at pg_hba.conf"
+            let fix = "check that it runs, the URL, and pg_hba.conf"
             return found + [.problem(Self.reachable, "the database can't be reached: \(error)", fix: fix)]
         }
         defer { connection.close() }
@@ -104,11 +104,11 @@ struct DatabaseVisit {
             found.append(
                 .ok(
                     "schema.version",
-                    "the schema is version \(Migrations.newest), as pathmirror \(VersionCommand.version) needs"))
+                    "the schema has version \(Migrations.newest), as pathmirror \(VersionCommand.version) needs"))
             return true
         } catch {
             found.append(
-                .problem("schema.version", "\(error)", fix: "'pathmirror migrate status' lists what is missing"))
+                .problem("schema.version", "\(error)", fix: "'pathmirror migrate status' lists the missing migrations"))
             return false
         }
     }
@@ -118,7 +118,7 @@ struct DatabaseVisit {
             return try read()
         } catch {
             found.append(
-                .problem("\(subject).asked", "couldn't look at \(subject): \(error)", fix: "give the user the right to")
+                .problem("\(subject).asked", "check skipped: \(subject): \(error)", fix: "grant the user the right to")
             )
             return nil
         }

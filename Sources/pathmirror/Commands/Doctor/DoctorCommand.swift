@@ -7,17 +7,17 @@ import Runtime
 struct DoctorCommand: Command {
     static let specification = CommandSpecification(
         "doctor",
-        "looks at the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if something is wrong",
+        "checks the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if it finds a problem",
         options: [
-            .init("config", "FILE", "the gateway's options, in the file that 'pathmirror serve --config' reads"),
-            .init("gateway", "URL[,URL…]", "gateways to ask whether they are ready"), Database.urlOption,
+            .init("config", "FILE", "the gateway's options, as a file for 'pathmirror serve --config'"),
+            .init("gateway", "URL[,URL…]", "URLs of gateways, whose readiness is checked"), Database.urlOption,
             Database.fileOption, Database.dataOption, DatabaseLogins.option, .json,
         ], inherited: ServeCommand.specification.options,
         notes: [
-            "A gateway's options are taken from the file of --config and from the environment, as 'pathmirror serve' takes them."
+            "The gateway's options are read from the file of --config and from the environment, as by 'pathmirror serve'."
         ])
 
-    static let whenInterrupted = "Not everything was looked at, and nothing was changed."
+    static let whenInterrupted = "The checks are incomplete, and nothing was changed."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var findings: [Finding] = []
@@ -30,10 +30,10 @@ struct DoctorCommand: Command {
         findings += SettingsDiagnosis.variables(arguments.environment)
         findings += SettingsDiagnosis.files([try? DatabaseLogins(arguments).warning()].compactMap { $0 })
         let home = try DatabaseVisit(arguments, options, console.interruption)
-        findings += try console.telling("asking the database", isQuiet: arguments.has("json")) { line in
+        findings += try console.telling("checking the database", isQuiet: arguments.has("json")) { line in
             var found = home.findings()
             try console.interruption.check()
-            line.note("asking other databases")
+            line.note("checking other databases")
             found += PlacementVisit(home, arguments).findings()
             try console.interruption.check()
             line.note("asking gateways")
@@ -43,7 +43,7 @@ struct DoctorCommand: Command {
         }
         write(findings.map { $0.completing(arguments) }, asJSON: arguments.has("json"), console)
         let problems = findings.count { $0.level == .problem }
-        if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
+        if problems > 0 { throw CommandFailure("Problems found: \(problems).") }
     }
 
     /// Whether a gateway's options are given: a configuration file, or any option besides the database.
@@ -69,15 +69,15 @@ struct DoctorCommand: Command {
             }
             findings.append(
                 hasSettings(arguments)
-                    ? .ok("settings.options", "'pathmirror serve' takes these options")
+                    ? .ok("settings.options", "'pathmirror serve' accepts these options")
                     : .note(
-                        "settings.options", "no options of a gateway are given: they were not looked at",
-                        fix: "--config FILE, if gateways have one, or the environment that they have"))
+                        "settings.options", "options check skipped: no options of a gateway are given",
+                        fix: "give --config FILE, or set the gateways' environment variables"))
             return options
         } catch {
             let why = (error as? UsageError)?.message ?? "\(error)"
             findings.append(
-                .problem("settings.options", "'pathmirror serve' refuses these options: \(why)", fix: "correct them"))
+                .problem("settings.options", "'pathmirror serve' rejects these options: \(why)", fix: "correct them"))
             return nil
         }
     }

@@ -26,17 +26,17 @@ struct GatewayVisit {
     ) -> [Finding] {
         switch answer {
         case .failure(let error):
-            return [.problem("gateway.ready", "\(url): \(error)", fix: "look whether it runs, and at its log")]
+            return [.problem("gateway.ready", "\(url): \(error)", fix: "check that it runs, and its log")]
         case .success(let response):
             var found: [Finding] = []
             let body = String(decoding: response.body.prefix(300).prefix { $0 != 0x0A }, as: UTF8.self)
             switch response.status {
             case 200 where body.hasPrefix(#"{"status":"ready""#): found.append(.ok("gateway.ready", "\(url) is ready"))
-            case 503: found.append(.problem("gateway.ready", "\(url) is not ready: \(body)", fix: "look at its log"))
+            case 503: found.append(.problem("gateway.ready", "\(url) is not ready: \(body)", fix: "check its log"))
             default:
                 found.append(
                     .problem(
-                        "gateway.ready", "\(url) answers with \(response.status) and not as a gateway does",
+                        "gateway.ready", "\(url) answers with \(response.status), which no gateway does",
                         fix: "give the gateway's own address, without a path"))
             }
             if let time = response.header("date").flatMap(seconds) {
@@ -52,7 +52,8 @@ struct GatewayVisit {
             "the clock of \(url) is \(abs(aheadSeconds)) s \(aheadSeconds < 0 ? "behind" : "ahead of") this machine's"
         return abs(aheadSeconds) > 2
             ? .warning(
-                "clock.gateway", text, fix: "have both follow a time server: tokens are judged by the gateway's clock")
+                "clock.gateway", text,
+                fix: "synchronize both with a time server: gateways check tokens by their own clock")
             : .ok("clock.gateway", text)
     }
 

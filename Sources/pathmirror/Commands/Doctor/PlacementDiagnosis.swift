@@ -37,9 +37,9 @@ enum PlacementDiagnosis {
             found.append(
                 .problem(
                     "placement.home",
-                    "namespaces that were placed elsewhere are in the home as well, where nobody serves them: \(list(twice))",
+                    "namespaces that were placed elsewhere are in the primary database as well, where no gateway serves them: \(list(twice))",
                     fix:
-                        "compare them ('pathmirror export --in home --ns NAME'), and remove the one that is not wanted by SQL as its owner"
+                        "compare them ('pathmirror export --in home --ns NAME'), and remove the wrong one by SQL as its owner"
                 ))
         }
         for (name, present) in facts.present.sorted(by: { $0.key < $1.key }) {
@@ -49,7 +49,7 @@ enum PlacementDiagnosis {
             found.append(
                 .ok(
                     "placement.rows",
-                    "all \(facts.placed.count) namespaces that were placed are in their databases, as far as those can be asked"
+                    "all \(facts.placed.count) placed namespaces are in their databases, as far as those could be read"
                 ))
         }
         return found
@@ -61,26 +61,28 @@ enum PlacementDiagnosis {
             if move.hasLeft {
                 return Finding.warning(
                     "placement.moving",
-                    "\(move.namespace) has moved from \(move.source) to \(move.target), and what is left of it is not cleared up",
-                    fix: "if nobody does that at the moment, 'pathmirror namespace move \(move.namespace)' goes on")
+                    "\(move.namespace) has moved from \(move.source) to \(move.target), and its remaining rows are not removed yet",
+                    fix:
+                        "if no such command is running, 'pathmirror namespace move \(move.namespace)' completes the move"
+                )
             }
             let abandoning =
                 facts.mayBeGone(move.target)
-                ? "; where \(move.target) is gone for good, 'pathmirror namespace move \(move.namespace) --abort --abandon' forgets the move"
+                ? "; if \(move.target) is permanently lost, 'pathmirror namespace move \(move.namespace) --abort --abandon' abandons the move"
                 : ""
             if facts.lacks(move.namespace, at: move.source) {
                 return Finding.problem(
                     "placement.moving",
-                    "\(move.namespace) has left \(move.source) and has not arrived in \(move.target) as far as the home says: nobody is served it",
+                    "\(move.namespace) has left \(move.source) and is not registered in \(move.target) yet: no gateway serves it",
                     fix:
-                        "if nobody moves it at the moment, 'pathmirror namespace move \(move.namespace)' finishes it\(abandoning)"
+                        "if no such command is running, 'pathmirror namespace move \(move.namespace)' completes the move\(abandoning)"
                 )
             }
             return Finding.warning(
                 "placement.moving",
-                "\(move.namespace) is on its way from \(move.source) to \(move.target) since \(move.beganAt)",
+                "\(move.namespace) is being moved from \(move.source) to \(move.target) since \(move.beganAt)",
                 fix:
-                    "if nobody moves it any more, 'pathmirror namespace move \(move.namespace)' goes on, and with --abort it throws the copy away\(abandoning)"
+                    "if no such command is running, 'pathmirror namespace move \(move.namespace)' resumes the move, and --abort removes the copy\(abandoning)"
             )
         }
         for (name, hidden) in facts.hidden.sorted(by: { $0.key < $1.key }) {
@@ -91,16 +93,16 @@ enum PlacementDiagnosis {
                 add(
                     .warning(
                         "placement.copies",
-                        "dormant copies are there of moves that the home does not know: \(list(left))",
+                        "inactive copies of moves that the primary database does not know: \(list(left))",
                         fix:
-                            "the home went back to a backup: see docs/guides/placement.md#when-a-database-went-back-to-a-backup; 'pathmirror namespace move NAME --to \(name)' goes on, and with --abort it throws the copy away"
+                            "the primary database was restored from a backup: see docs/guides/placement.md#when-a-database-went-back-to-a-backup; 'pathmirror namespace move NAME --to \(name)' resumes the move, and --abort removes the copy"
                     ))
             }
             if !hidden.aside.isEmpty {
                 add(
                     .note(
-                        "placement.aside", "namespaces that were put aside are there: \(list(hidden.aside))",
-                        fix: "remove them by SQL as their owner once nobody wants them any more"))
+                        "placement.aside", "namespaces that were set aside: \(list(hidden.aside))",
+                        fix: "remove them by SQL as their owner once they are not needed any more"))
             }
         }
         return found
@@ -113,9 +115,10 @@ enum PlacementDiagnosis {
         if !missing.isEmpty {
             found.append(
                 .problem(
-                    "placement.missing", "namespaces were placed there and are not there: \(list(missing))",
+                    "placement.missing",
+                    "namespaces are placed in this database, but do not exist in it: \(list(missing))",
                     fix:
-                        "look first whether it had moved, and a database went back to a backup (docs/guides/placement.md): then another one has it, or a copy; else pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
+                        "check first whether they were moved before a database was restored from a backup (docs/guides/placement.md): then another database has them, or a copy; otherwise pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
                 ))
         }
         let strangers = present.filter { facts.placed[$0] != name }
@@ -124,16 +127,18 @@ enum PlacementDiagnosis {
             found.append(
                 .warning(
                     "placement.hidden",
-                    "namespaces are there that are served from another database, where others of the same names are: \(list(hidden))",
-                    fix: "look which one is the right one: the home may have been restored to before they were placed"))
+                    "namespaces in this database are served from another database, which has namespaces of the same names: \(list(hidden))",
+                    fix:
+                        "check which one is right: the primary database may have been restored to a state before they were placed"
+                ))
         }
         let unplaced = strangers.subtracting(hidden).sorted()
         if !unplaced.isEmpty {
             found.append(
                 .note(
                     "placement.unplaced",
-                    "namespaces are there that nobody placed there, and so are not served: \(list(unplaced))",
-                    fix: "pathmirror namespace create NAME --in \(name) has them served"))
+                    "namespaces in this database are not placed there, and so are not served: \(list(unplaced))",
+                    fix: "pathmirror namespace create NAME --in \(name) makes gateways serve them"))
         }
         return found
     }
@@ -145,14 +150,14 @@ enum PlacementDiagnosis {
         return .warning(
             finding.check, finding.what,
             fix:
-                "\(finding.fix ?? "look whether it runs"); where it is gone for good, see docs/guides/placement.md#when-a-database-is-gone-for-good"
+                "\(finding.fix ?? "check that it runs"); if it is permanently lost, see docs/guides/placement.md#when-a-database-is-gone-for-good"
         )
     }
 
     static func anotherDatabase(_ record: DatabaseRecord) -> Finding {
         .problem(
-            "placement.installation", "at \(record.address) there is another database than the one that was added",
-            fix: "say where it is now: pathmirror database add \(record.name) URL")
+            "placement.installation", "\(record.address) has another database than the one that was added",
+            fix: "register the new address: pathmirror database add \(record.name) URL")
     }
 
     private static func list(_ names: [String]) -> String { DatabaseDiagnosis.list(names) }

@@ -54,7 +54,7 @@ struct PlacementVisit {
             url = try DatabaseLogins(arguments).url(of: record, home: home.url)
         } catch {
             let fix = "correct the file of --database-credentials"
-            return ([.problem("placement.login", "how to get in can't be read: \(error)", fix: fix)], nil, nil)
+            return ([.problem("placement.login", "the logins can't be read: \(error)", fix: fix)], nil, nil)
         }
         let visit = DatabaseVisit(home, at: url)
         let findings = visit.findings().map(PlacementDiagnosis.ofAnother)

@@ -15,13 +15,13 @@ enum ReplicationDiagnosis {
             found.append(
                 .problem(
                     "replication.synchronous",
-                    "commits wait for a synchronous standby (\(wanted)), and none is there",
+                    "commits wait for a synchronous standby (\(wanted)), and none is connected",
                     fix:
                         "start a standby, or see docs/runbook.md#pathmirrorcommitsunanswered"
                 ))
         } else if !synchronous.isEmpty {
             let names = synchronous.map(\.name).joined(separator: ", ")
-            found.append(.ok("replication.synchronous", "acknowledged writes are on \(names), too"))
+            found.append(.ok("replication.synchronous", "acknowledged writes are also on \(names)"))
         } else if !facts.standbys.isEmpty {
             found.append(
                 .warning(
@@ -32,13 +32,13 @@ enum ReplicationDiagnosis {
             found.append(
                 .note(
                     "replication.none",
-                    "no standby follows the server: with its disk goes everything since the last backup"))
+                    "no standby: losing this disk loses everything since the last backup"))
         }
         for standby in facts.standbys where (standby.lagBytes ?? 0) > 1 << 30 {
             found.append(
                 .warning(
                     "replication.lag", "standby \(standby.name) is \(ByteCount.text(standby.lagBytes ?? 0)) behind",
-                    fix: "look at its disk and network"))
+                    fix: "check its disk and network"))
         }
         return found
     }
@@ -47,13 +47,13 @@ enum ReplicationDiagnosis {
         facts.slots.compactMap { slot in
             if ["lost", "unreserved"].contains(slot.status) {
                 return .problem(
-                    "replication.slot", "replication slot \(slot.name) is \(slot.status): who used it can't go on",
-                    fix: "make the standby anew, or drop the slot")
+                    "replication.slot", "replication slot \(slot.name) is \(slot.status): its standby can't resume",
+                    fix: "rebuild the standby, or drop the slot")
             }
             guard !slot.isActive, slot.keptBytes > 1 << 30 else { return nil }
             return .warning(
                 "replication.slot",
-                "nobody uses replication slot \(slot.name), which keeps \(ByteCount.text(slot.keptBytes)) of the write-ahead log",
+                "replication slot \(slot.name) is unused, and keeps \(ByteCount.text(slot.keptBytes)) of the write-ahead log",
                 fix: "start who used it, or: select pg_drop_replication_slot('\(slot.name)')")
         }
     }

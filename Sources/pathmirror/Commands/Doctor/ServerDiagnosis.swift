@@ -26,7 +26,7 @@ enum ServerDiagnosis {
         if facts.isStandby {
             found.append(
                 .problem(
-                    "postgresql.standby", "the server is a standby, which can't be written to",
+                    "postgresql.standby", "the server is a read-only standby",
                     fix:
                         "connect to the primary (several hosts and target_session_attrs=read-write in the URL), or promote it"
                 ))
@@ -35,8 +35,8 @@ enum ServerDiagnosis {
             found.append(
                 .problem(
                     "postgresql.encoding",
-                    "the database's encoding is \(facts.encoding): not every key and text can be kept",
-                    fix: "make a database with encoding UTF8, and import an export of this one"))
+                    "the database's encoding is \(facts.encoding): some keys and texts can't be stored",
+                    fix: "create a database with encoding UTF8, and import an export of this one"))
         }
         return found
     }
@@ -47,16 +47,16 @@ enum ServerDiagnosis {
             found.append(
                 .problem(
                     "postgresql.\(name)",
-                    "\(name) is off: a power cut can lose what was acknowledged, and tear the rest",
+                    "\(name) is off: a power failure can lose acknowledged writes and corrupt the database",
                     fix:
-                        "set \(name) = on in postgresql.conf and reload; what was written until then may be damaged already"
+                        "set \(name) = on in postgresql.conf and reload; rows written before may be damaged already"
                 ))
         }
         for name in ["autovacuum", "track_counts"] where facts.settings[name] == "off" {
             found.append(
                 .problem(
                     "postgresql.\(name)",
-                    "\(name) is off: dead rows stay for ever, and every read and write slows down",
+                    "\(name) is off: dead rows are never removed, and every read and write slows down",
                     fix: "set \(name) = on in postgresql.conf and reload"))
         }
         if found.isEmpty { found.append(.ok("postgresql.durability", "fsync, full_page_writes and autovacuum are on")) }
@@ -68,20 +68,20 @@ enum ServerDiagnosis {
         if !facts.isDirect {
             found.append(
                 .warning(
-                    "postgresql.pooler", "something between here and PostgreSQL shares out its connections",
-                    fix: "let it share by session, not by transaction: LISTEN and prepared statements need a session"))
+                    "postgresql.pooler", "a connection pooler between this program and PostgreSQL shares connections",
+                    fix: "pool by session, not by transaction: LISTEN and prepared statements need a session"))
         }
         if facts.settings["default_transaction_read_only"] == "on" {
             found.append(
                 .problem(
-                    "postgresql.read_only", "transactions of \(facts.user) may only read",
+                    "postgresql.read_only", "transactions of \(facts.user) are read-only",
                     fix: "set default_transaction_read_only = off for the role and the database"))
         }
         if let level = facts.settings["default_transaction_isolation"], level != "read committed" {
             found.append(
                 .warning(
                     "postgresql.isolation",
-                    "transactions of \(facts.user) are \(level): writers that meet fail and try again",
+                    "transactions of \(facts.user) are \(level): concurrent writers fail and retry",
                     fix: "set default_transaction_isolation = 'read committed' for the role"))
         }
         if facts.isSuperuser {
@@ -94,7 +94,7 @@ enum ServerDiagnosis {
             found.append(
                 .note(
                     "postgresql.monitor",
-                    "\(facts.user) isn't told of the sessions of others: not everything was looked at",
+                    "session checks skipped: \(facts.user) lacks pg_monitor",
                     fix: "grant pg_monitor to \(facts.user)"))
         }
         return found
@@ -103,7 +103,7 @@ enum ServerDiagnosis {
     private static func clock(_ facts: ServerFacts, _ machine: Milliseconds) -> [Finding] {
         let ahead = facts.clockMilliseconds - machine
         let text = "the server's clock is \(abs(ahead)) ms \(ahead < 0 ? "behind" : "ahead of") this machine's"
-        let fix = "have both follow a time server (chrony, systemd-timesyncd)"
+        let fix = "synchronize both with a time server (chrony, systemd-timesyncd)"
         // Gateways check tokens by their own clock. Times of entries and `{".sv": "timestamp"}` use the server's clock.
         if abs(ahead) > 60_000 { return [.problem("clock.server", text, fix: fix)] }
         if abs(ahead) > 1_000 { return [.warning("clock.server", text, fix: fix)] }
@@ -118,7 +118,7 @@ enum ServerDiagnosis {
         }
         let needed = Int64(each) * max(1, gateways)
         let text =
-            "PostgreSQL lets \(most) connections in, \(facts.connections) are open; a gateway with these settings takes up to \(each), besides one for each mirror"
+            "PostgreSQL allows \(most) connections, \(facts.connections) are open; a gateway with these settings opens up to \(each), and one for each mirror"
         if needed > most {
             return [
                 .problem(
@@ -127,7 +127,11 @@ enum ServerDiagnosis {
             ]
         }
         if facts.connections * 10 > most * 9 {
-            return [.warning("postgresql.connections", text, fix: "raise max_connections, or find who holds so many")]
+            return [
+                .warning(
+                    "postgresql.connections", text,
+                    fix: "raise max_connections, or find the clients with most connections")
+            ]
         }
         return [.ok("postgresql.connections", text)]
     }

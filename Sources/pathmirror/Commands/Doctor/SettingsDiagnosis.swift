@@ -18,7 +18,7 @@ enum SettingsDiagnosis {
                 .warning(
                     "settings.synchronous_commit",
                     "--synchronous-commit is off: a crash of PostgreSQL loses acknowledged writes",
-                    fix: "leave the option out"))
+                    fix: "remove the option"))
         }
         return found
     }
@@ -26,7 +26,7 @@ enum SettingsDiagnosis {
     /// Findings about access of other users to files of secrets.
     static func files(_ warnings: [SecretFile.Warning]) -> [Finding] {
         warnings.map {
-            .warning("settings.secrets", "others can read or change \($0.file) (mode \($0.mode))", fix: $0.fix)
+            .warning("settings.secrets", "other users can read or change \($0.file) (mode \($0.mode))", fix: $0.fix)
         }
     }
 
@@ -37,8 +37,8 @@ enum SettingsDiagnosis {
         return [
             .warning(
                 "settings.environment",
-                "environment variables are ignored, as no option has their name: \(unread.joined(separator: ", "))",
-                fix: "give them the names that 'pathmirror serve --help all' shows, or remove them")
+                "environment variables that match no option are ignored: \(unread.joined(separator: ", "))",
+                fix: "correct the names ('pathmirror serve --help all' lists them), or remove the variables")
         ]
     }
 
@@ -47,8 +47,8 @@ enum SettingsDiagnosis {
         if options.authentication.secretFiles.all.isEmpty {
             found.append(
                 .note(
-                    "settings.administrators", "no file of secrets is given: nobody is an administrator",
-                    fix: "--admin-secret-file FILE, if services or the console need one"))
+                    "settings.administrators", "no administrator secret is configured",
+                    fix: "--admin-secret-file FILE, if services need administrator access"))
         }
         if let listen, options.tls == nil, let address = try? ListenOption.address(listen, "listen"),
             address.host != "localhost", IPAddress(address.host)?.isLoopback != true
@@ -56,9 +56,9 @@ enum SettingsDiagnosis {
             found.append(
                 options.gateway.limits.trustedProxies.isEmpty
                     ? .warning(
-                        "settings.tls", "plain HTTP on \(listen): whoever is on the way reads tokens and data",
-                        fix: "--tls-certificate and --tls-key, or a TLS proxy before it that --trusted-proxies names")
-                    : .ok("settings.tls", "plain HTTP on \(listen), behind proxies that are named"))
+                        "settings.tls", "plain HTTP on \(listen): an attacker on the network can read tokens and data",
+                        fix: "use --tls-certificate and --tls-key, or a TLS proxy that --trusted-proxies names")
+                    : .ok("settings.tls", "plain HTTP on \(listen), behind trusted proxies"))
         }
         return found
     }
@@ -73,22 +73,22 @@ enum SettingsDiagnosis {
             return .warning(
                 "settings.certificate", "the certificate in \(file) expires in \(days) days", fix: "renew it")
         }
-        return .ok("settings.certificate", "the certificate in \(file) is good for \(days) days")
+        return .ok("settings.certificate", "the certificate in \(file) is valid for \(days) days")
     }
 
     private static func descriptors(_ connections: Int) -> Finding {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
-            return .note("machine.files", "how many files may be open can't be asked")
+            return .note("machine.files", "the limit of open files is unknown")
         }
         let most = limit.rlim_cur > UInt(Int.max) ? Int.max : Int(limit.rlim_cur)
         // Besides connections: to PostgreSQL, to webhooks, files.
         let needed = connections + 200
-        let text = "a process may have \(most) files open; --max-connections is \(connections)"
+        let text = "a process may open \(most) files; --max-connections is \(connections)"
         return most < needed
             ? .warning(
-                "machine.files", "\(text): more connections than that are refused",
-                fix: "LimitNOFILE=\(needed) in the unit, or 'ulimit -n', or a lower --max-connections")
+                "machine.files", "\(text): connections beyond that are rejected",
+                fix: "set LimitNOFILE=\(needed) in the unit, or 'ulimit -n', or a lower --max-connections")
             : .ok("machine.files", text)
     }
 }

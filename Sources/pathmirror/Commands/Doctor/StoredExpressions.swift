@@ -41,7 +41,7 @@ enum StoredExpressions {
                     Mistake(
                         kind: .rules,
                         what:
-                            "the rules of \(namespace.name) do not compile, so that only administrators get in: \(reason)",
+                            "the rules of \(namespace.name) do not compile, so only administrators have access: \(reason)",
                         fix: "pathmirror rules set --ns \(namespace.name) FILE"))
             }
         }
@@ -54,7 +54,7 @@ enum StoredExpressions {
                 Mistake(
                     kind: .mirrors,
                     what:
-                        "mirror \(mirror.name) of \(mirror.namespace) can't run, as its definition can't be used: \($0)",
+                        "mirror \(mirror.name) of \(mirror.namespace) can't run, as its definition is invalid: \($0)",
                     fix: "pathmirror mirror apply FILE --ns \(mirror.namespace)")
             }
         }
@@ -68,7 +68,7 @@ enum StoredExpressions {
             } catch {
                 return Mistake(
                     kind: .feeds,
-                    what: "feed \(feed.name) of \(feed.namespace) can't run, as its definition can't be used: \(error)",
+                    what: "feed \(feed.name) of \(feed.namespace) can't run, as its definition is invalid: \(error)",
                     fix: "pathmirror feed apply FILE")
             }
         }

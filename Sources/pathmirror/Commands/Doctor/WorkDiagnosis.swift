@@ -15,15 +15,15 @@ enum WorkDiagnosis {
             found.append(
                 .note(
                     "namespaces.rules",
-                    "no rules have been set for \(DatabaseDiagnosis.list(facts.withoutRules)): only administrators get in, unless gateways are started with --rules",
+                    "no rules are set for \(DatabaseDiagnosis.list(facts.withoutRules)): only administrators have access, unless gateways are started with --rules",
                     fix: "pathmirror rules set --ns NAME FILE"))
         }
         for (name, seconds) in facts.aheadOfClock.sorted(by: { $0.key < $1.key }) {
             found.append(
                 .problem(
                     "clock.log",
-                    "the newest entry of \(name) is \(DatabaseDiagnosis.duration(seconds)) ahead of the server's clock: it was set back",
-                    fix: "set the server's clock right; until it has caught up, all entries get that same time"))
+                    "the newest entry of \(name) is \(DatabaseDiagnosis.duration(seconds)) ahead of the server's clock: the clock was set back",
+                    fix: "correct the server's clock; until it passes that time, all entries get the same time"))
         }
         return found
     }
@@ -32,16 +32,16 @@ enum WorkDiagnosis {
         var found: [Finding] = []
         found.append(
             facts.liveGateways > 0
-                ? .ok("gateways.live", "gateways that keep sessions: \(facts.liveGateways)")
+                ? .ok("gateways.live", "gateways with realtime sessions: \(facts.liveGateways)")
                 : .note("gateways.live", "no gateway has realtime sessions with onDisconnect operations now"))
         if facts.silentGateways > 0 {
-            let silent = "gateways that left sessions behind and are silent: \(facts.silentGateways)"
+            let silent = "silent gateways with open sessions: \(facts.silentGateways)"
             found.append(
                 facts.liveGateways > 0
-                    ? .note("gateways.silent", "\(silent); the others end them after --dead-after")
+                    ? .note("gateways.silent", "\(silent); the other gateways end these sessions after --dead-after")
                     : .warning(
-                        "gateways.silent", "\(silent): what their clients wanted done is not done",
-                        fix: "start a gateway: it does it"))
+                        "gateways.silent", "\(silent): the onDisconnect operations of their clients have not run",
+                        fix: "start a gateway, which runs them"))
         }
         return found
     }
@@ -49,8 +49,8 @@ enum WorkDiagnosis {
     /// - Parameter this: this program, in the form in which `GatewayFacts` names programs.
     static func programs(_ facts: GatewayFacts, this: String) -> [Finding] {
         let each = facts.programs.sorted { $0.key > $1.key }
-            .map { "\($0.value) of \($0.key.isEmpty ? "a version that doesn't say what it is" : $0.key)" }
-        let text = "gateways that are connected: \(each.joined(separator: "; "))"
+            .map { "\($0.value) of \($0.key.isEmpty ? "a version without a program name" : $0.key)" }
+        let text = "connected gateways: \(each.joined(separator: "; "))"
         switch facts.programs.count {
         case 0: return []
         case 1 where facts.programs[this] != nil: return [.ok("gateways.versions", text)]
@@ -58,7 +58,9 @@ enum WorkDiagnosis {
             return [
                 .warning(
                     "gateways.versions", "\(text); this program is \(this)",
-                    fix: "replace them, or use their program: a gateway doesn't start on a schema that is not its own")
+                    fix:
+                        "replace them, or use their program: a gateway refuses to start with a schema of another version"
+                )
             ]
         default:
             return [
@@ -91,11 +93,11 @@ enum WorkDiagnosis {
                 found.append(
                     .warning(
                         "mirrors.errors",
-                        "\(name) has \(Counted.text(mirror.failures, "value")) that its columns can't take",
+                        "\(name) has \(Counted.text(mirror.failures, "conversion error"))",
                         fix: "pathmirror mirror errors \(mirror.name) --ns \(mirror.namespace)"))
             }
         }
-        if found.isEmpty { found.append(.ok("mirrors.state", "mirrors: \(facts.mirrors.count), none in trouble")) }
+        if found.isEmpty { found.append(.ok("mirrors.state", "mirrors: \(facts.mirrors.count), without problems")) }
         return found
     }
 
@@ -125,11 +127,11 @@ enum WorkDiagnosis {
                 found.append(
                     .warning(
                         "feeds.retention",
-                        "\(name) has kept the log from being pruned for \(DatabaseDiagnosis.duration(feed.holdsBackSeconds)) beyond its retention",
-                        fix: "have its consumers go on, or: pathmirror feed seek or feed rm"))
+                        "\(name) has delayed pruning of the log for \(DatabaseDiagnosis.duration(feed.holdsBackSeconds)) beyond its retention",
+                        fix: "restart its consumers, or run pathmirror feed seek or feed rm"))
             }
         }
-        if found.isEmpty { found.append(.ok("feeds.state", "feeds: \(facts.feeds.count), none in trouble")) }
+        if found.isEmpty { found.append(.ok("feeds.state", "feeds: \(facts.feeds.count), without problems")) }
         return found
     }
 }

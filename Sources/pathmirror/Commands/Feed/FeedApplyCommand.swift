@@ -3,13 +3,13 @@ import LogStore
 import Tokens
 
 struct FeedApplyCommand: Command {
-    static let whenInterrupted = "Feeds that are listed above are applied; the same command goes on with the others."
+    static let whenInterrupted = "The feeds listed above are applied; the same command resumes with the others."
     static let specification = CommandSpecification(
-        "feed apply", "makes and changes feeds as definition files say; the same definition changes nothing",
+        "feed apply", "creates and changes feeds by definition files; an unchanged definition does nothing",
         positionals: ["FILE…"],
         options: [
-            .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
-            .init("create", nil, "makes namespaces that are not there"), ReplayOptions.dryRun, .json,
+            .init("ns", "NAME", "the namespace for definitions without one; default \"default\""),
+            .init("create", nil, "creates missing namespaces"), ReplayOptions.dryRun, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -27,13 +27,13 @@ struct FeedApplyCommand: Command {
                 guard creates else {
                     let near = NearestWord.all(feed.namespace, among: try Database.namespaceNames(arguments, console))
                     throw CommandFailure(
-                        "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.\(NearestWord.question(near))"
+                        "There is no namespace \"\(feed.namespace)\". Add --create to create it.\(NearestWord.question(near))"
                     )
                 }
                 // A token of such a feed could not be created either.
                 guard FeedBinding(feed: feed.definition.name, namespace: feed.namespace) != nil else {
                     throw CommandFailure(
-                        "\"\(feed.namespace)\" can't be the name of a namespace: it has 1 to 64 letters, digits, _ and -."
+                        "\"\(feed.namespace)\" is not a valid namespace name: use 1 to 64 letters, digits, _ and -."
                     )
                 }
                 return nil
@@ -95,7 +95,7 @@ struct FeedApplyCommand: Command {
         let status = arguments.completing(
             "'pathmirror feed status \(feed.definition.name)\(Self.namespace(feed, arguments))'")
         console.error(
-            "Every gateway needs \(variables.joined(separator: ", ")) in its environment. \(status) shows the feed as broken if the gateway that works it lacks one."
+            "Every gateway needs \(variables.joined(separator: ", ")) in its environment. \(status) shows the feed as broken if the gateway that runs it lacks one."
         )
     }
 

@@ -4,7 +4,7 @@ import LogStore
 struct FeedListCommand: Command {
     static let specification = CommandSpecification(
         "feed ls", "lists the feeds",
-        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try FeedOptions.administer(arguments, console, "feed ls", of: .namespaceIfGiven) { administration, connection in
@@ -32,7 +32,7 @@ struct FeedListCommand: Command {
 
 struct FeedShowCommand: Command {
     static let specification = CommandSpecification(
-        "feed show", "shows a feed's definition, with what was left out of it, and its figures",
+        "feed show", "shows a feed's definition with all defaults, and its figures",
         positionals: ["NAME"], options: [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -55,7 +55,7 @@ struct FeedShowCommand: Command {
 
 struct FeedRemoveCommand: Command {
     static let specification = CommandSpecification(
-        "feed rm", "removes a feed with its place in the log and its dead letters", positionals: ["NAME"],
+        "feed rm", "removes a feed with its position in the log and its dead letters", positionals: ["NAME"],
         options: [FeedOptions.namespace, Confirmation.option] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -63,8 +63,8 @@ struct FeedRemoveCommand: Command {
         try FeedOptions.administer(arguments, console, "feed rm", of: .of(name.namespace)) { administration, _ in
             _ = try administration.feed(name)
             try Confirmation.require(
-                "Remove \(name.name) with its place in the log and its dead letters?",
-                "Give --yes to remove without being asked.", arguments, console)
+                "Remove \(name.name) with its position in the log and its dead letters?",
+                "Add --yes to remove it without being asked.", arguments, console)
             try administration.remove(name)
         }
     }

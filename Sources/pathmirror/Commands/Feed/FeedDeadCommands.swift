@@ -5,8 +5,8 @@ struct FeedDeadListCommand: Command {
     static let specification = CommandSpecification(
         "feed dead ls", "lists a feed's dead letters, the oldest first", positionals: ["NAME"],
         options: [
-            FeedOptions.namespace, .init("limit", "N", "the most to list; default 1000"),
-            .init("after", "ID", "lists those after this message"), .json,
+            FeedOptions.namespace, .init("limit", "N", "the most dead letters to list; default 1000"),
+            .init("after", "ID", "begins after this message"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -32,7 +32,7 @@ struct FeedDeadListCommand: Command {
 
 struct FeedDeadRetryCommand: Command {
     static let specification = CommandSpecification(
-        "feed dead retry", "delivers dead letters once more, and what was set aside after them",
+        "feed dead retry", "delivers dead letters once more, and the messages that they blocked",
         positionals: ["NAME"], options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -42,7 +42,7 @@ struct FeedDeadRetryCommand: Command {
 
 struct FeedDeadDropCommand: Command {
     static let specification = CommandSpecification(
-        "feed dead drop", "drops dead letters; what was set aside after them is delivered; asks before it drops all",
+        "feed dead drop", "drops dead letters, and delivers the messages that they blocked; asks before it drops all",
         positionals: ["NAME"],
         options: FeedDeadSelection.options + [Confirmation.option, FeedOptions.namespace, .json] + Database.options)
 
@@ -54,7 +54,7 @@ struct FeedDeadDropCommand: Command {
                     "\(Counted.text(summary.count, "dead letter")) of \(name), the oldest of \(summary.oldest)"
                 try Confirmation.require(
                     "Drop \(letters)? They cannot be restored.",
-                    "Add --yes to drop \(letters), without being asked.", arguments, console)
+                    "Add --yes to drop \(letters) without being asked.", arguments, console)
             }
             let note =
                 "This cannot be reversed. To deliver all messages of entries \(summary.firstSeq) to \(summary.lastSeq) again: pathmirror replay feed \(name) --from \(summary.firstSeq) --to \(summary.lastSeq)"
@@ -66,8 +66,9 @@ struct FeedDeadDropCommand: Command {
 /// The dead letters that a command selects.
 private enum FeedDeadSelection {
     static let options: [OptionSpecification] = [
-        .init("id", "ID[,ID…]", "those of these ids"), .init("key", "KEY", "those of this key"),
-        .init("all", nil, "all of them"),
+        .init("id", "ID[,ID…]", "the dead letters with these ids"),
+        .init("key", "KEY", "the dead letters with this key"),
+        .init("all", nil, "all dead letters"),
     ]
 
     /// - Parameter body: returns the number of dead letters that it has changed, and a sentence after the result, if any.
@@ -89,7 +90,7 @@ private enum FeedDeadSelection {
             }
             guard isNothing else { return }
             throw CommandFailure(
-                "Nothing was found: see 'pathmirror feed dead ls \(name)' for the dead letters that are there.")
+                "No dead letter matches: 'pathmirror feed dead ls \(name)' lists all.")
         }
     }
 
@@ -112,7 +113,7 @@ private enum FeedDeadSelection {
 
     static func position(_ text: String, _ name: FeedName, _ option: String) throws -> FeedPosition {
         guard let position = FeedPosition(id: text, in: name.namespace) else {
-            throw UsageError("--\(option): \"\(text)\" is no id of a message, such as \(name.namespace):42:0.")
+            throw UsageError("--\(option): \"\(text)\" is not a message id, such as \(name.namespace):42:0.")
         }
         return position
     }

@@ -4,14 +4,14 @@ import LogStore
 struct FeedSeekCommand: Command {
     static let specification = CommandSpecification(
         "feed seek",
-        "moves a feed to another place of the log: every message after it is delivered, again if need be; asks first",
+        "moves a feed to another position of the log: every message after it is delivered, possibly again; asks first",
         positionals: ["NAME"],
         options: [
             .init("seq", "SEQ", "delivers every entry after this one"),
-            .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
+            .init("time", "TIME", "delivers entries committed after this time; UTC if it has no zone"),
             .init(
                 "to", "SEQ|TIME",
-                "the same for a seq or a time, also how long ago (1h, 2d); or beginning, now, or snapshot: the tree as it is, and then every change"
+                "a seq, a time, or an age (1h, 2d), as above; or beginning, now, or snapshot: the present tree, then every change"
             ),
             Confirmation.option, FeedOptions.namespace, .json,
         ] + Database.options)
@@ -27,7 +27,7 @@ struct FeedSeekCommand: Command {
                 if plan.isNoticed {
                     let move = move(name, plan)
                     try Confirmation.require(
-                        "Move \(move)?", "Add --yes to move \(move), without being asked.", arguments, console)
+                        "Move \(move)?", "Add --yes to move \(move) without being asked.", arguments, console)
                 }
                 seq = try administration.seek(name, to: plan.isSnapshot ? .snapshot : .seq(plan.to)).seq
             } catch FeedError.pruned(let wanted, let oldest) {
@@ -45,7 +45,7 @@ struct FeedSeekCommand: Command {
             console.write(
                 "\(name.name) is at seq \(seq): "
                     + (plan.isSnapshot
-                        ? "the tree as it is now is delivered, and then every change."
+                        ? "the present tree is delivered, then every change."
                         : "every entry after it is delivered."))
             if plan.isNoticed { console.write(reversal(name, plan)) }
         }
@@ -75,7 +75,7 @@ struct FeedSeekCommand: Command {
         case (let seq?, nil, nil): return .seq(Int64(seq))
         case (nil, let time?, nil):
             guard case .time = try? LogPosition(moment: time) else {
-                throw UsageError("--time: \"\(time)\" is no time, such as 2026-01-31T12:00:00Z.")
+                throw UsageError("--time: \"\(time)\" is not a time, such as 2026-01-31T12:00:00Z.")
             }
             return .time(time)
         case (nil, nil, "beginning"?): return .beginning
@@ -86,7 +86,7 @@ struct FeedSeekCommand: Command {
             case .seq(let seq): return .seq(seq)
             case .time(let time): return .time(time)
             case .head: return .now
-            case nil: throw UsageError("--to: \"\(word)\" is no seq, no time, and none of beginning, now and snapshot.")
+            case nil: throw UsageError("--to: \"\(word)\" is not a seq, a time, beginning, now or snapshot.")
             }
         default: throw UsageError("Give one of --seq, --time and --to.")
         }

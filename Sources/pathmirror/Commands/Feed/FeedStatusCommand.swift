@@ -4,7 +4,7 @@ import Tree
 
 struct FeedStatusCommand: Command {
     static let specification = CommandSpecification(
-        "feed status", "shows how far the feeds have come; exits 1 if one is broken or not running",
+        "feed status", "shows the progress of the feeds; exits 1 if one is broken or not running",
         positionals: ["[NAME]"],
         options: [FeedOptions.namespace, .json] + Database.options)
 
@@ -40,7 +40,7 @@ struct FeedStatusCommand: Command {
     private static func failure(_ name: FeedName, _ status: FeedStatusRecord) -> CommandFailure? {
         switch status.state {
         case "broken": CommandFailure("Feed \(name) is broken: \(status.message ?? "")")
-        case "not running": CommandFailure("Feed \(name) is not running: no gateway works it.")
+        case "not running": CommandFailure("Feed \(name) is not running: no gateway runs it.")
         default: nil
         }
     }
@@ -70,7 +70,7 @@ struct FeedStatusCommand: Command {
         if status.retrying > 0 { words.append("\(status.retrying) retrying") }
         if status.holdsBackSeconds > 0 {
             words.append(
-                "has held back pruning for \(LagText.text(seconds: status.holdsBackSeconds)) beyond its retention")
+                "has delayed pruning for \(LagText.text(seconds: status.holdsBackSeconds)) beyond its retention")
         }
         if let message = status.message { words.append(message) }
         return words

@@ -5,11 +5,11 @@ import Tree
 /// Shows the differences between two trees.
 struct DiffCommand: Command {
     static let specification = CommandSpecification(
-        "diff", "says in which leaves two trees differ: NS@SEQ, NS@TIME, or NS for its head",
+        "diff", "lists the leaves in which two trees differ: NS@SEQ, NS@TIME, or NS for its head",
         positionals: ["NS[@SEQ|TIME]", "NS[@SEQ|TIME]"],
         options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + Database.options,
         notes: [
-            "A TIME may also be how long ago: default@1h, default@2d. Exits 0 where the trees are equal, 1 where they differ, and 2 where they could not be compared."
+            "A TIME may also be an age: default@1h, default@2d. Exits 0 if the trees are equal, 1 if they differ, and 2 if they could not be compared."
         ])
     static let failureCode: Int32 = 2
     static let whenInterrupted = "There may be more differences than those above. Nothing was changed."
@@ -124,7 +124,7 @@ private struct DiffWriter: RowSink {
 struct LogBlameCommand: Command {
     static let specification = CommandSpecification(
         "log blame",
-        "lists the entries that wrote at, above or below a path, newest first; * marks what is still there",
+        "lists the entries that wrote at, above or below a path, newest first; * marks values that are still there",
         positionals: ["PATH"],
         options: [
             ReplayOptions.namespace, ReplayOptions.from, ReplayOptions.to,
@@ -144,11 +144,11 @@ struct LogBlameCommand: Command {
         if let remark = range.remark { console.error(remark) }
         var isFound = false
         var table = table(head: namespace.head, width: console.outputWidth)
-        try console.telling("blame: looking at what is there", isQuiet: arguments.has("json")) { progress in
+        try console.telling("blame: reading the present values", isQuiet: arguments.has("json")) { progress in
             try Blame.run(
                 connection, namespace, path, from: range.first, to: range.last,
                 looked: {
-                    progress.note("blame: looking at entries before \($0), the first is \(range.first)")
+                    progress.note("blame: reading entries before \($0), the first is \(range.first)")
                 }
             ) { line in
                 isFound = true

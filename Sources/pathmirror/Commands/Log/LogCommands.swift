@@ -7,9 +7,9 @@ enum LogOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
     static let path = OptionSpecification("path", "PATH", "only entries that change something at, above or below it")
     static let from = OptionSpecification(
-        "from", "SEQ|TIME", "the first entry: a seq, a time, or how long ago (1h, 2d); default the oldest in the log")
+        "from", "SEQ|TIME", "the first entry: a seq, a time, or an age (1h, 2d); default the oldest in the log")
     static let to = OptionSpecification(
-        "to", "SEQ|TIME", "the last entry: a seq, a time, or how long ago; default the newest")
+        "to", "SEQ|TIME", "the last entry: a seq, a time, or an age; default the newest")
 
     static func touches(_ entry: Entry, _ path: Path?) -> Bool {
         guard let path else { return true }
@@ -20,7 +20,7 @@ enum LogOptions {
 
 struct LogListCommand: Command {
     static let specification = CommandSpecification(
-        "log ls", "lists entries of the replication log, and who wrote them",
+        "log ls", "lists entries of the replication log with their authors",
         options: [
             LogOptions.namespace, LogOptions.from, LogOptions.to, LogOptions.path,
             .init("last", "N", "only the last N of them"),
@@ -71,10 +71,10 @@ struct LogListCommand: Command {
 
 struct LogShowCommand: Command {
     static let specification = CommandSpecification(
-        "log show", "shows one entry whole", positionals: ["SEQ|TIME"],
+        "log show", "shows all of one entry", positionals: ["SEQ|TIME"],
         options: [LogOptions.namespace, .json] + Database.options,
         notes: [
-            "SEQ may be head for the newest. With a TIME, or how long ago (1h, 2d), it is the last entry that had been committed then."
+            "SEQ may be head for the newest. With a TIME, or an age (1h, 2d), it is the last entry committed by then."
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -83,7 +83,7 @@ struct LogShowCommand: Command {
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let seq = try Self.seq(moment, connection, namespace)
-        guard seq > 0 else { throw CommandFailure("Nothing had been written by then.") }
+        guard seq > 0 else { throw CommandFailure("The log has no entry committed by then.") }
         guard let entry = try connection.entry(namespace.id, seq)?.entry else {
             throw CommandFailure(
                 seq <= namespace.head
@@ -141,7 +141,7 @@ struct LogTailCommand: Command {
             LogOptions.namespace,
             .init(
                 "from", "SEQ|TIME",
-                "begins with this seq instead of the next one, or after a time or how long ago (1h, 2d)"),
+                "begins with this seq instead of the next one, or after a time or an age (1h, 2d)"),
             .init("last", "N", "begins with the last N entries"), LogOptions.path, .json,
         ] + Database.options)
 
@@ -181,7 +181,7 @@ struct LogTailCommand: Command {
                         // The reader has closed the pipe.
                         if console.readerIsGone { return }
                         throw CommandFailure(
-                            "standard output can't be written: \(console.outputFailure ?? "nobody knows why").")
+                            "standard output can't be written: \(console.outputFailure ?? "unknown error").")
                     }
                 }
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))

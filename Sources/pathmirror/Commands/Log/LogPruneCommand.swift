@@ -3,15 +3,15 @@ import Runtime
 
 /// Removes the oldest entries of a log.
 struct LogPruneCommand: Command {
-    static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
+    static let whenInterrupted = "Dropped entries can't be restored; the same command resumes."
     static let specification = CommandSpecification(
-        "log prune", "drops old entries, after keeping the tree before the first one that stays; asks first",
+        "log prune", "drops old entries, after storing a snapshot of the tree before the first kept entry; asks first",
         options: [
             RetentionOptions.keep,
             .init("force", nil, "also drops entries that mirrors or feeds have not read yet"),
             .init(
                 "trust-clock", nil,
-                "goes by PostgreSQL's clock although it is far from this machine's, or behind the newest entry"),
+                "uses PostgreSQL's clock although it differs from this machine's, or is behind the newest entry"),
             Confirmation.option, ReplayOptions.namespace, ReplayOptions.dryRun, .json,
         ] + Database.options)
 
@@ -30,8 +30,8 @@ struct LogPruneCommand: Command {
             if plan.newFrom > plan.oldFrom {
                 let entries = try text(plan, of: namespace, pruning)
                 try Confirmation.require(
-                    "Drop \(entries), and keep \(RetentionOptions.words(keeping))? What is dropped cannot be restored.",
-                    "Add --yes to drop \(entries), without being asked.", arguments, console)
+                    "Drop \(entries), and keep \(RetentionOptions.words(keeping))? Dropped entries cannot be restored.",
+                    "Add --yes to drop \(entries) without being asked.", arguments, console)
             }
             try console.telling("prune", isQuiet: arguments.has("json")) { line in
                 try pruning.run(plan) { step in
@@ -47,7 +47,7 @@ struct LogPruneCommand: Command {
         console.write(
             "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
         )
-        if !isDryRun { console.write("This cannot be reversed: only a backup still has what was dropped.") }
+        if !isDryRun { console.write("This cannot be reversed: only a backup still has the dropped entries.") }
     }
 
     /// Warns about readers that keep entries, and about readers that lose entries.
@@ -55,12 +55,12 @@ struct LogPruneCommand: Command {
         for holder in plan.holders {
             console.error(
                 isForced
-                    ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses what is between."
-                    : "\(holder.kind) \(holder.name) still needs what follows seq \(holder.seq).")
+                    ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses the entries after it."
+                    : "\(holder.kind) \(holder.name) still needs the entries after seq \(holder.seq).")
         }
         for feed in plan.skipping where !isForced {
             console.error(
-                "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(Counted.text(plan.newFrom - 1 - feed.seq, "entry"))."
+                "feed \(feed.name) has delayed pruning after seq \(feed.seq) for longer than its retention: it skips \(Counted.text(plan.newFrom - 1 - feed.seq, "entry"))."
             )
         }
     }

@@ -47,7 +47,7 @@ struct LogRange {
         }
         self.last = last
         remark =
-            isCutShort ? "The log begins at seq \(namespace.retainedFrom), behind where --from says." : nil
+            isCutShort ? "The log begins at seq \(namespace.retainedFrom), which is after --from." : nil
         let isEmpty = first > last && namespace.head >= namespace.retainedFrom
         emptiness =
             isEmpty && from != .head

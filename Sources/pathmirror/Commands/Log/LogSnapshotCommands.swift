@@ -5,11 +5,11 @@ import Tree
 /// Stores, lists and removes snapshots of whole trees.
 struct LogSnapshotCommand: Command {
     static let specification = CommandSpecification(
-        "log snapshot", "keeps the tree of a moment whole, so that later trees are rebuilt from it",
+        "log snapshot", "stores the whole tree at a position, so that later trees are rebuilt from it",
         options: [
             ReplayOptions.namespace,
-            .init("at", "SEQ|TIME", "the moment: a seq, a time, or how long ago (1h, 2d); default now"),
-            .init("list", nil, "lists the snapshots instead"), .init("drop", "SEQ", "forgets a snapshot instead"),
+            .init("at", "SEQ|TIME", "the position: a seq, a time, or an age (1h, 2d); default now"),
+            .init("list", nil, "lists the snapshots instead"), .init("drop", "SEQ", "removes a snapshot instead"),
             ReplayProgress.rateOption, .json,
         ] + Database.options)
 
@@ -43,7 +43,7 @@ struct LogSnapshotCommand: Command {
         console.write(
             isQuiet
                 ? JSONOutput.object(["seq": .number(seq), "rows": .number(rows)]).line
-                : "The tree at seq \(seq) is kept: \(Counted.text(rows, "leaf")).")
+                : "Stored the tree at seq \(seq): \(Counted.text(rows, "leaf")).")
     }
 
     private static func list(
@@ -70,9 +70,9 @@ struct LogSnapshotCommand: Command {
     ) throws {
         guard seq != namespace.retainedFrom - 1 else {
             throw CommandFailure(
-                "The log begins right behind the snapshot at seq \(seq): without it nothing can be rebuilt.")
+                "The log begins right after the snapshot at seq \(seq): without the snapshot no tree can be rebuilt.")
         }
         guard try connection.dropSnapshot(namespace.id, at: seq) else { throw ReplayError.noSnapshot(seq: seq) }
-        console.write("The snapshot at seq \(seq) is forgotten.")
+        console.write("Removed the snapshot at seq \(seq).")
     }
 }

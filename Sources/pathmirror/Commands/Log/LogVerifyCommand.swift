@@ -7,10 +7,10 @@ import Tree
 struct LogVerifyCommand: Command {
     static let specification = CommandSpecification(
         "log verify",
-        "rebuilds the tree from the log and compares it with the stored one and with the mirrors; exits 1 if they differ",
+        "rebuilds the tree from the log and compares it with the stored tree and the mirrors; exits 1 if they differ",
         options: [
             .init("ns", "NAME", "the namespace; default \"default\""),
-            .init("skip-mirrors", nil, "does not look at the mirrors"), .json,
+            .init("skip-mirrors", nil, "skips the mirrors"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -25,7 +25,7 @@ struct LogVerifyCommand: Command {
             progress.end()
             throw console.ending(
                 error,
-                "\(Counted.text(progress.entries, "entry", "was", "were")) read, and nothing was changed. The same command begins again."
+                "\(Counted.text(progress.entries, "entry", "was", "were")) read, and nothing was changed. The same command starts again from the beginning."
             )
         }
         progress.end()
@@ -35,7 +35,7 @@ struct LogVerifyCommand: Command {
             show(outcome, console)
         }
         guard outcome.isClean else {
-            throw CommandFailure("The log of \"\(namespace.name)\" and what is derived from it differ.")
+            throw CommandFailure("The log of \"\(namespace.name)\" differs from the tree or the mirrors.")
         }
     }
 
@@ -82,7 +82,7 @@ struct LogVerifyCommand: Command {
         for problem in result.problems + outcome.problems { console.write(problem) }
         for difference in result.differences {
             console.write(
-                "\(difference.path): the log says \(text(difference.logged)), the tree has \(text(difference.stored))"
+                "\(difference.path): the log has \(text(difference.logged)), the tree has \(text(difference.stored))"
             )
         }
         if result.differenceCount > result.differences.count {

@@ -6,12 +6,12 @@ import Tree
 
 struct MirrorApplyCommand: Command {
     static let specification = CommandSpecification(
-        "mirror apply", "makes and changes mirrors as definition files say; shows the plan first",
+        "mirror apply", "creates and changes mirrors by definition files; shows the plan first",
         positionals: ["FILE…"],
         options: [
-            .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
+            .init("ns", "NAME", "the namespace for definitions without one; default \"default\""),
             PlanConfirmation.option,
-            .init("dry-run", nil, "says what would be made, changed and dropped, and does nothing"),
+            .init("dry-run", nil, "lists the planned changes, and makes none"),
             .json,
         ] + Database.options)
 
@@ -73,15 +73,15 @@ struct MirrorApplyCommand: Command {
         for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
         {
             throw CommandFailure(
-                "Two of these mirrors have the table \(plan.definition.tableName). Give one of them another in its definition, such as \(plan.definition.tableMember(of: plan.namespace))."
+                "Two of these mirrors have the table \(plan.definition.tableName). Set another table in one definition, such as \(plan.definition.tableMember(of: plan.namespace))."
             )
         }
     }
 
     private static func whatIsLeft(_ done: ArraySlice<MirrorPlan>, _ left: ArraySlice<MirrorPlan>) -> String {
         let names = { (plans: ArraySlice<MirrorPlan>) in plans.map(\.definition.name).joined(separator: ", ") }
-        let what = done.isEmpty ? "No plan was carried out" : "Carried out: \(names(done))"
-        return "\(what); left: \(names(left)). The same command goes on with these."
+        let what = done.isEmpty ? "No plan was executed" : "Executed: \(names(done))"
+        return "\(what); left: \(names(left)). The same command resumes with these."
     }
 
     private static func show(_ plan: MirrorPlan, _ isDryRun: Bool, _ console: Console) {
@@ -98,20 +98,20 @@ struct MirrorApplyCommand: Command {
         _ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome, _ arguments: ParsedArguments
     ) -> String {
         let name = plan.definition.name
-        let text = "\(name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
+        let text = "\(name): \(Counted.text(outcome.rows, "row")) at seq \(outcome.seq)"
         guard outcome.misfits > 0 else { return text }
         // The definition may name another namespace than the command does.
         let namespace = plan.namespace == arguments["ns"] ?? "default" ? "" : " --ns \(plan.namespace)"
         return arguments.completing(
-            "\(text), \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(name)\(namespace)'"
+            "\(text), \(Counted.text(outcome.misfits, "conversion error")): see 'pathmirror mirror errors \(name)\(namespace)'"
         )
     }
 
     /// Describes where a history begins.
     private static func text(_ plan: MirrorPlan, _ begins: MirrorHistoryBeginning) -> String {
-        let time = begins.at.map { " (the one before: \(Timestamp.iso8601(unixMilliseconds: $0)))" } ?? ""
+        let time = begins.at.map { " (after the previous one at \(Timestamp.iso8601(unixMilliseconds: $0)))" } ?? ""
         return plan.definition.keeps == .latest
-            ? "  rows of records that are removed stay, from entry \(begins.seq) on\(time)"
+            ? "  rows of removed records are kept, from entry \(begins.seq) on\(time)"
             : "  its history begins with entry \(begins.seq)\(time)"
     }
 

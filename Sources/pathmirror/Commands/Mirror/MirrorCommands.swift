@@ -6,8 +6,8 @@ import Tree
 
 struct MirrorListCommand: Command {
     static let specification = CommandSpecification(
-        "mirror ls", "lists the mirrors and how large their tables are",
-        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+        "mirror ls", "lists the mirrors with the sizes of their tables",
+        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
@@ -40,9 +40,9 @@ struct MirrorListCommand: Command {
 
 struct MirrorStatusCommand: Command {
     static let specification = CommandSpecification(
-        "mirror status", "shows how far the mirrors have come; exits 1 if one is broken", positionals: ["[NAME]"],
+        "mirror status", "shows the progress of the mirrors; exits 1 if one is broken", positionals: ["[NAME]"],
         options: [
-            .init("ns", "NAME", "only this namespace's; default all, and with NAME \"default\""), .json,
+            .init("ns", "NAME", "only those of this namespace; default all, and with NAME \"default\""), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -74,7 +74,7 @@ struct MirrorStatusCommand: Command {
         }
         var errors = status.errors > 0 ? Counted.text(status.errors, "error") : ""
         if status.unkeptErrors > 0 {
-            errors += " and \(status.unkeptErrors) that \(status.unkeptErrors == 1 ? "was" : "were") not kept"
+            errors += " and \(status.unkeptErrors) that \(status.unkeptErrors == 1 ? "was" : "were") not stored"
         }
         table.add(
             status.namespace, status.name, status.state, status.seq.map { "seq \($0) of \(status.head)" } ?? "",
@@ -97,7 +97,7 @@ struct MirrorStatusCommand: Command {
 
 struct MirrorPauseCommand: Command {
     static let specification = CommandSpecification(
-        "mirror pause", "stops a mirror's following of the log; its table stays", positionals: ["NAME"],
+        "mirror pause", "pauses a mirror; its table is kept, and not updated", positionals: ["NAME"],
         options: [MirrorOptions.namespace] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -107,7 +107,7 @@ struct MirrorPauseCommand: Command {
 
 struct MirrorResumeCommand: Command {
     static let specification = CommandSpecification(
-        "mirror resume", "lets a paused mirror follow the log again", positionals: ["NAME"],
+        "mirror resume", "resumes a paused mirror", positionals: ["NAME"],
         options: [MirrorOptions.namespace] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -131,7 +131,7 @@ struct MirrorDropCommand: Command {
             MirrorOptions.namespace, .init("yes", nil, "doesn't ask"),
             .init(
                 "abandon", nil,
-                "forgets a mirror in another database that is gone for good; what is left of its table stays"),
+                "removes a mirror whose database is permanently lost; the rest of its table stays"),
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -142,7 +142,7 @@ struct MirrorDropCommand: Command {
         if !arguments.has("yes") {
             let (what, stays) = consequences(of: mirror, administration)
             guard console.confirms("Drop \(what)?\(stays)") else {
-                throw CommandFailure("Nothing was changed. --yes drops \(what), without asking.\(stays)")
+                throw CommandFailure("Nothing was changed. Add --yes to drop \(what), without being asked.\(stays)")
             }
         }
         let dropped = try console.telling(
@@ -152,7 +152,7 @@ struct MirrorDropCommand: Command {
                 return try administration.drop(mirror)
             } catch let error as PostgresError where mirror.target != nil && error.endsConnection {
                 throw CommandFailure(
-                    "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --ns \(mirror.namespace) --abandon' forgets the mirror."
+                    "\(error). Nothing was changed. If that database is permanently lost, 'pathmirror mirror drop \(mirror.name) --ns \(mirror.namespace) --abandon' removes the mirror."
                 )
             }
         }
@@ -178,13 +178,13 @@ struct MirrorDropCommand: Command {
         _ mirror: CatalogMirror, _ arguments: ParsedArguments, _ administration: MirrorAdministration,
         _ console: Console
     ) throws {
-        let what = "\(mirror.name), and leave \(mirror.definition.tableName) in its database as it is"
+        let what = "\(mirror.name), and leave table \(mirror.definition.tableName) in its database unchanged"
         guard arguments.has("yes") || console.confirms("Forget \(what)?") else {
-            throw CommandFailure("Nothing was changed. --yes has it forget \(what), without asking.")
+            throw CommandFailure("Nothing was changed. Add --yes to forget \(what), without being asked.")
         }
         try administration.abandon(mirror)
         console.write(
-            "Mirror \(mirror.name) of namespace \"\(mirror.namespace)\" is forgotten: \(mirror.definition.tableName) stays in its database as it is."
+            "Mirror \(mirror.name) of namespace \"\(mirror.namespace)\" is forgotten: table \(mirror.definition.tableName) stays in its database unchanged."
         )
     }
 
@@ -195,7 +195,7 @@ struct MirrorDropCommand: Command {
         let size = administration.size(of: mirror)
         let what = "\(mirror.name) with its table \(mirror.definition.tableName)\(size.map(text) ?? "")"
         var text = ""
-        if mirror.definition.keeps != nil { text += " What it keeps of the past is lost." }
+        if mirror.definition.keeps != nil { text += " Its history is lost." }
         let others = ((try? administration.mirrors()) ?? []).filter {
             $0.namespaceID == mirror.namespaceID && $0.id != mirror.id
                 && $0.definition.pattern == mirror.definition.pattern

@@ -4,11 +4,11 @@ import Runtime
 import Tree
 
 struct MirrorErrorsCommand: Command {
-    static let whenInterrupted = "Records that were read again stay so; the same command goes on."
+    static let whenInterrupted = "Records that were converted again remain so; the same command resumes."
     static let specification = CommandSpecification(
-        "mirror errors", "lists values that did not fit their columns, or tries them again", positionals: ["NAME"],
+        "mirror errors", "lists conversion errors, or converts their records again", positionals: ["NAME"],
         options: [
-            MirrorOptions.namespace, .init("retry", nil, "reads the records again, and lists nothing"),
+            MirrorOptions.namespace, .init("retry", nil, "converts the records again, and lists nothing"),
             .init("limit", "N", "the most errors to list; default 1000"), .json,
         ] + Database.options)
 
@@ -18,7 +18,7 @@ struct MirrorErrorsCommand: Command {
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
             let (records, left) = try console.telling(
-                "\(mirror.name): reading records again", isQuiet: arguments.has("json")
+                "\(mirror.name): converting records again", isQuiet: arguments.has("json")
             ) { line in
                 try administration.retryConversionErrors(mirror) {
                     line.note("\(mirror.name): reading \(Counted.text($0, "record")) again")
@@ -26,7 +26,7 @@ struct MirrorErrorsCommand: Command {
             }
             if !arguments.has("json") {
                 let read = Counted.text(records, "record", "was", "were")
-                console.write("\(read) read again; \(Counted.text(left, "error", "is", "are")) left.")
+                console.write("\(read) converted again; \(Counted.text(left, "error", "is", "are")) left.")
                 return try tellUnkept(mirror, administration, arguments, console)
             }
             let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
@@ -51,7 +51,7 @@ struct MirrorErrorsCommand: Command {
         table.write(to: console)
         if mirror.definition.isHistory {
             console.error(
-                "\(mirror.name) is a history: these are rows that its table can't hold. Values that did not fit are named in its column _misfits."
+                "\(mirror.name) is a history: these are rows that its table rejected. Conversion errors are in its column _misfits."
             )
         }
         try tellUnkept(mirror, administration, arguments, console)
@@ -72,7 +72,7 @@ struct MirrorErrorsCommand: Command {
         guard unkept > 0 else { return }
         console.error(
             arguments.completing(
-                "\(Counted.text(unkept, "more error", "was", "were")) found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
+                "\(Counted.text(unkept, "more error", "was", "were")) found and not stored, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' converts every record again."
             ))
     }
 }

@@ -4,12 +4,12 @@ import Mirrors
 /// Writes a mirror's rows to a file or a pipe.
 struct MirrorExportCommand: Command {
     static let specification = CommandSpecification(
-        "mirror export", "writes a mirror's rows as CSV or JSON, as of one entry of the log", positionals: ["NAME"],
+        "mirror export", "writes a mirror's rows as CSV or JSON, at one entry of the log", positionals: ["NAME"],
         options: [
-            MirrorOptions.namespace, .init("format", "csv|jsonl", "how rows are written; default csv"),
+            MirrorOptions.namespace, .init("format", "csv|jsonl", "the format of the rows; default csv"),
             .init(
                 "since", "SEQ|TIME",
-                "only rows that this entry of the log or a later one wrote, or those after a time or how long ago (1h, 2d)"
+                "only rows that this entry of the log or a later one wrote, or those after a time or an age (1h, 2d)"
             ),
             OutputFile.option,
         ] + Database.options)
@@ -38,11 +38,11 @@ struct MirrorExportCommand: Command {
             throw console.ending(
                 error,
                 isFile
-                    ? "\(arguments["output"] ?? "") was not written. The same command begins again."
-                    : "The output is not whole.")
+                    ? "\(arguments["output"] ?? "") was not written. The same command starts again from the beginning."
+                    : "The output is incomplete.")
         }
         progress.finish(rows: outcome.rowCount)
-        console.error("The table was at entry \(outcome.seq): the next export has --since \(outcome.seq).")
+        console.error("The table was at entry \(outcome.seq): use --since \(outcome.seq) for the next export.")
     }
 
     /// Returns the seq from which rows are wanted. The table may lag behind it. A seq after the head is an error.
@@ -68,8 +68,8 @@ struct MirrorDbtCommand: Command {
             MirrorOptions.namespace, OutputFile.option,
         ] + Database.options,
         notes: [
-            "Without a NAME: all mirrors of the namespace that are in the gateway's database. Those in another one have to be named.",
-            "The file has tables, columns, types, descriptions, tests of keys, and freshness as how far a mirror is behind.",
+            "Without a NAME: all mirrors of the namespace in the gateway's database. Mirrors in another database must be named.",
+            "The file has tables, columns, types, descriptions, tests of keys, and freshness by the mirror's lag.",
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {

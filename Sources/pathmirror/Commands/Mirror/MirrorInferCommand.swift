@@ -5,14 +5,14 @@ import Tree
 
 struct MirrorInferCommand: Command {
     static let specification = CommandSpecification(
-        "mirror infer", "reads data and proposes mirrors, with what speaks for each column and what would not fit",
+        "mirror infer", "reads data and proposes mirrors, with the evidence for each column and its conversion errors",
         positionals: ["PATH"],
         options: [
-            MirrorOptions.namespace, .init("limit", "N", "the most records of a mirror to look at; default 100000"),
+            MirrorOptions.namespace, .init("limit", "N", "the most records of a mirror to read; default 100000"),
             OutputFile.option, .json,
         ] + Database.options,
         notes: [
-            "PATH may have captures, such as /rooms/{room_id}/messages/{message_id}. Without, its children are the records, or hold them; / is all that the namespace has. Collections in records, such as an order's items, have mirrors of their own. What is at PATH is held in memory."
+            "PATH may have captures, such as /rooms/{room_id}/messages/{message_id}. Without captures, its children are the records, or contain them; / covers the whole namespace. Collections in records, such as an order's items, become mirrors of their own. The data at PATH is held in memory."
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -27,14 +27,14 @@ struct MirrorInferCommand: Command {
             try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
                 try console.interruption.check()
                 if case .leftOut(let place) = $0 { return leftOut.append(place) }
-                line.note("infer: looking at \(text($0))")
+                line.note("infer: reading \(text($0))")
             }
         }
         try console.interruption.check()
         // The file then names this namespace, so that `mirror apply` needs no `--ns`.
         if arguments["ns"] != nil { inferences = inferences.map { $0.naming(namespace.name) } }
         for place in leftOut {
-            console.error("\(place): left out, as a mirror's path can't have keys with { or }, or of so many bytes")
+            console.error("\(place): left out, as a mirror's path can't have keys with { or }, or so long ones")
         }
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         if arguments.has("json") {
@@ -67,7 +67,7 @@ struct MirrorInferCommand: Command {
             text += presence(evidence, inference.recordCount)
             if evidence.misfits > 0 {
                 text +=
-                    ", \(evidence.misfits) would not fit, such as \(evidence.misfitExamples.joined(separator: ", "))"
+                    ", \(evidence.misfits) can't be converted, such as \(evidence.misfitExamples.joined(separator: ", "))"
             }
             let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
             if !others.isEmpty { text += "; all of them could be \(others)" }
@@ -80,7 +80,7 @@ struct MirrorInferCommand: Command {
         }
         let left = inference.placesLeftOut
         if !left.isEmpty {
-            let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
+            let whose = inference.definition.rest == nil ? "which no column contains" : "which the rest column contains"
             let places = left.prefix(3).joined(separator: ", ") + (left.count > 3 ? ", …" : "")
             console.error("  \(Counted.text(left.count, "more place")), \(whose): \(places)")
         }

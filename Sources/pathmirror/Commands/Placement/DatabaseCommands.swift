@@ -5,16 +5,17 @@ import Postgres
 struct DatabaseAddCommand: Command {
     static let specification = CommandSpecification(
         "database add",
-        "lets namespaces live in another database, and brings its schema to this program's version; again: says where it is now",
+        "registers another database for namespaces, and migrates its schema to this program's version; or registers its new address",
         positionals: ["NAME", "URL"], options: [.json] + DatabaseOptions.home)
     static let whenInterrupted =
-        "The database's schema may be partly there already, which does no harm; the same command goes on."
+        "Part of the schema may exist already, which is harmless; the same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let (name, text) = (arguments.positionals[0], arguments.positionals[1])
         guard isName(name) else {
             throw UsageError(
-                "a database's name has up to 63 of a to z, 0 to 9, - and _, and \"\(DatabaseRecord.home)\" is taken.")
+                "a database's name has up to 63 of a to z, 0 to 9, - and _, and \"\(DatabaseRecord.home)\" is reserved."
+            )
         }
         let url = try PostgresURL(text)
         guard let host = url.host, let databaseName = url.databaseName else {
@@ -36,7 +37,7 @@ struct DatabaseAddCommand: Command {
         let record = DatabaseRecord(
             name: name, host: host, port: url.port, databaseName: databaseName, installation: try added.installation())
         guard try home.installation() != record.installation else {
-            throw CommandFailure("That is the home itself, or was copied from it: its namespaces would be there twice.")
+            throw CommandFailure("That is the primary database, or a copy of it: its namespaces would exist twice.")
         }
         if let known = try home.databases().first(where: { $0.name == name }), known.address != record.address,
             known.installation == record.installation
@@ -47,7 +48,7 @@ struct DatabaseAddCommand: Command {
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "address": .text(record.address)]).line
-                : "\(name) is at \(record.address). Gateways log in there as in the home, or as --database-credentials says."
+                : "\(name) is at \(record.address). Gateways log in there as in the primary database, or by --database-credentials."
         )
     }
 
@@ -62,7 +63,7 @@ struct DatabaseAddCommand: Command {
 /// Lists the databases.
 struct DatabaseListCommand: Command {
     static let specification = CommandSpecification(
-        "database ls", "lists the databases, with how many namespaces live in each; exits 1 if one can't be reached",
+        "database ls", "lists the databases, with the number of namespaces in each; exits 1 if one can't be reached",
         options: [.json] + DatabaseOptions.home)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -116,36 +117,38 @@ enum DatabaseOptions {
 /// Excludes a database from new namespaces, and moves its namespaces away.
 struct DatabaseDrainCommand: Command {
     static let specification = CommandSpecification(
-        "database drain", "places no new namespaces in a database; those that live there go on, or move",
+        "database drain", "places no new namespaces in a database; its present ones stay, or move",
         positionals: ["NAME"],
         options: [
-            .init("undo", nil, "lets namespaces be placed there again"),
-            .init("move", nil, "moves the namespaces that live there, one after another; again: goes on"),
-            .init("to", "DB", "where they move; default home"), .json,
+            .init("undo", nil, "allows new namespaces in the database again"),
+            .init(
+                "move", nil, "moves the database's namespaces away, one after another; resumes after an interruption"),
+            .init("to", "DB", "the target of --move; default home, the primary database"), .json,
         ] + DatabaseOptions.home)
-    static let whenInterrupted = "Namespaces that have moved stay where they are; the same command goes on."
+    static let whenInterrupted = "Namespaces that have moved are in their new database; the same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = arguments.positionals[0]
         let isDraining = !arguments.has("undo")
         guard isDraining || !arguments.has("move") else { throw UsageError("Give either --undo or --move.") }
-        guard arguments["to"] == nil || arguments.has("move") else { throw UsageError("--to takes --move.") }
+        guard arguments["to"] == nil || arguments.has("move") else { throw UsageError("--to needs --move.") }
         let homeURL = try Database.home(arguments)
         let home = try Database.open(homeURL, console, "database drain")
         defer { home.close() }
         guard name != DatabaseRecord.home else {
-            throw CommandFailure("The home can't be drained: namespaces that nobody places anywhere are made there.")
+            throw CommandFailure(
+                "The primary database can't be drained: namespaces without a placement are created there.")
         }
         let target = arguments["to"] ?? DatabaseRecord.home
-        guard target != name else { throw UsageError("--to names the database that is drained.") }
+        guard target != name else { throw UsageError("--to names the database that is being drained.") }
         if target != DatabaseRecord.home, try Database.record(target, home).isDraining {
-            throw CommandFailure("\(target) takes no new namespaces either: name another one with --to.")
+            throw CommandFailure("\(target) accepts no new namespaces either: name another one with --to.")
         }
         guard try home.drainDatabase(name, isDraining) else {
             throw Database.unknown(name, try home.databases())
         }
         if !arguments.has("json") {
-            console.write(isDraining ? "\(name) takes no new namespaces." : "\(name) takes new namespaces.")
+            console.write(isDraining ? "\(name) accepts no new namespaces." : "\(name) accepts new namespaces.")
         } else if !arguments.has("move") {
             console.write(
                 JSONOutput.object(["name": .text(name), "state": .text(isDraining ? "draining" : "open")]).line)
@@ -185,12 +188,12 @@ struct DatabaseDrainCommand: Command {
 struct DatabaseRemoveCommand: Command {
     static let specification = CommandSpecification(
         "database rm",
-        "forgets a database in which no namespace lives any more; nothing in it is changed",
+        "removes a database without namespaces from the list; nothing in it is changed",
         positionals: ["NAME"], options: [.json] + DatabaseOptions.home)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = arguments.positionals[0]
-        guard name != DatabaseRecord.home else { throw CommandFailure("The home can't be removed.") }
+        guard name != DatabaseRecord.home else { throw CommandFailure("The primary database can't be removed.") }
         let home = try Database.open(try Database.home(arguments), console, "database rm")
         defer { home.close() }
         guard try home.removeDatabase(name) else {
@@ -199,13 +202,13 @@ struct DatabaseRemoveCommand: Command {
             }
             let left = try home.namespaces(in: name)
             throw CommandFailure(
-                "\(name) has namespaces, or they are on their way there or from there (\(left.prefix(5).joined(separator: ", "))\(left.count > 5 ? ", …" : "")): 'pathmirror database drain \(name) --move' moves them."
+                "\(name) has namespaces, or a move to or from it is unfinished (\(left.prefix(5).joined(separator: ", "))\(left.count > 5 ? ", …" : "")): 'pathmirror database drain \(name) --move' moves them."
             )
         }
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "removed": .bool(true)]).line
-                : "\(name) is forgotten. Gateways that run keep their connections there until they are restarted; do that before its name, or the database, is added again."
+                : "\(name) is forgotten. Running gateways keep their connections there: restart them before you add its name, or the database, again."
         )
     }
 }
@@ -233,7 +236,7 @@ enum MovedDatabase {
         defer { there.close() }
         guard (try? there.installation()) == known.installation, try !new.isSameDatabase(as: there) else { return }
         throw CommandFailure(
-            "At \(known.address) \(known.name) still takes writes, and running gateways go on writing there: the namespaces would be in two databases. Stop the old server first, or rename the old database, and add it again then."
+            "\(known.name) still accepts writes at \(known.address), and running gateways use that address: the namespaces would be in two databases. Stop the old server first, or rename the old database, and add it again then."
         )
     }
 }

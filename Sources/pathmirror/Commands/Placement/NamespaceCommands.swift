@@ -19,7 +19,7 @@ enum NamespaceOptions {
                 (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
                     || $0 == 0x5F
             })
-        else { throw UsageError("\"\(name)\" is no namespace's name: that has 1 to 64 letters, digits, - and _.") }
+        else { throw UsageError("\"\(name)\" is not a valid namespace name: use 1 to 64 letters, digits, - and _.") }
         return name
     }
 
@@ -27,7 +27,7 @@ enum NamespaceOptions {
     static func refuseMoving(_ name: String, _ home: LogConnection) throws {
         guard let move = try home.move(of: name) else { return }
         throw CommandFailure(
-            "\(name) is being moved from \(move.source) to \(move.target): finish that first ('pathmirror namespace move \(name)'), or --abort it."
+            "\(name) is being moved from \(move.source) to \(move.target): complete the move first ('pathmirror namespace move \(name)'), or --abort it."
         )
     }
 
@@ -44,9 +44,10 @@ enum NamespaceOptions {
 /// Creates a namespace in a database.
 struct NamespaceCreateCommand: Command {
     static let specification = CommandSpecification(
-        "namespace create", "makes a namespace in the home or, with --in, in another database; again: changes nothing",
+        "namespace create",
+        "creates a namespace in the primary database or, with --in, in another one; does nothing if it exists",
         positionals: ["NS"], options: [.json] + Database.options)
-    static let whenInterrupted = "The namespace may be placed already and not made; the same command goes on."
+    static let whenInterrupted = "The namespace may be placed already and not created; the same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
@@ -77,7 +78,8 @@ extension NamespaceCreateCommand {
     fileprivate static func text(_ name: String, _ place: String, isThere: Bool, wasPlaced: Bool) -> String {
         guard isThere else { return "\(name) is in \(place)." }
         return wasPlaced
-            ? "\(name) is in \(place) already." : "\(name) was in \(place), and is served from there from now on."
+            ? "\(name) is in \(place) already."
+            : "\(name) was in \(place) already, and is served from there from now on."
     }
 }
 
@@ -112,7 +114,7 @@ struct NamespaceListCommand: Command {
                 try console.interruption.check()
                 if LogStoreError(error).isUnreachable, wanted == nil {
                     away.append(
-                        "\(record.name) can't be reached, and the heads of its namespaces are not known: \(error)")
+                        "\(record.name) can't be reached, and the heads of its namespaces are unknown: \(error)")
                 } else {
                     failures.append("\(record.name) (\(error))")
                 }
@@ -133,7 +135,7 @@ struct NamespaceListCommand: Command {
         table.write(to: console)
         for warning in away { console.error("pathmirror: warning: \(warning)") }
         if !failures.isEmpty {
-            throw CommandFailure("Databases that can't be asked: \(failures.joined(separator: "; ")).")
+            throw CommandFailure("Databases that can't be read: \(failures.joined(separator: "; ")).")
         }
     }
 }
@@ -141,7 +143,7 @@ struct NamespaceListCommand: Command {
 /// Shows a namespace.
 struct NamespaceShowCommand: Command {
     static let specification = CommandSpecification(
-        "namespace show", "shows where a namespace lives, and what there is of it", positionals: ["NS"],
+        "namespace show", "shows a namespace's database, and its contents in numbers", positionals: ["NS"],
         options: [.json] + DatabaseOptions.home)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -179,17 +181,17 @@ struct NamespaceShowCommand: Command {
     ) throws -> any Error {
         if let move = try home.move(of: name) {
             return CommandFailure(
-                "\"\(name)\" is on its way from \(move.source) to \(move.target): 'pathmirror namespace move \(name)' finishes that."
+                "\"\(name)\" is being moved from \(move.source) to \(move.target): 'pathmirror namespace move \(name)' completes the move."
             )
         }
         guard let record else { return LogStoreError.unknownNamespace(name) }
         if let target = try database.formerlyMoved(name) {
             return CommandFailure(
-                "\"\(name)\" has moved from \(record.name) to \(target), and the home says that it is in \(record.name) still: the home went back to a backup. docs/guides/placement.md says what to do then. Make no other one of that name."
+                "\"\(name)\" has moved from \(record.name) to \(target), but the primary database has it in \(record.name): the primary database was restored from a backup. See docs/guides/placement.md for the next steps. Do not create another namespace of that name."
             )
         }
         return CommandFailure(
-            "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
+            "\"\(name)\" was placed in \(record.name), but not created there: 'pathmirror namespace create \(name) --in \(record.name)' creates it."
         )
     }
 }
@@ -197,11 +199,12 @@ struct NamespaceShowCommand: Command {
 /// Removes a namespace.
 struct NamespaceRemoveCommand: Command {
     static let specification = CommandSpecification(
-        "namespace rm", "removes a namespace with its tree, log, rules and feeds, once its name was typed again",
+        "namespace rm", "removes a namespace with its tree, log, rules and feeds, after its name was typed again",
         positionals: ["NS"],
         options: [
-            .init("confirm", "NS", "the namespace's name once more, instead of typing it"),
-            .init("leftovers", nil, "drops what an earlier 'namespace rm' has left of a log, and nothing else"), .json,
+            .init("confirm", "NS", "the namespace's name again, instead of typing it"),
+            .init("leftovers", nil, "drops only the remaining tables of a log that an earlier 'namespace rm' left"),
+            .json,
         ]
             + DatabaseOptions.home)
 
@@ -218,7 +221,7 @@ struct NamespaceRemoveCommand: Command {
         let isQuiet = arguments.has("json")
         guard namespace != nil || record != nil else { throw LogStoreError.unknownNamespace(name) }
         let facts = try namespace.map { namespace throws in
-            try console.telling("\(name): counting what there is of it", isQuiet: isQuiet) { _ in
+            try console.telling("\(name): counting its rows", isQuiet: isQuiet) { _ in
                 try database.facts(of: namespace.id)
             }
         }
@@ -227,7 +230,7 @@ struct NamespaceRemoveCommand: Command {
         try home.holdName(name)
         try NamespaceOptions.refuseMoving(name, home)
         guard try home.database(of: name)?.name == record?.name else {
-            throw CommandFailure("\(name) was placed elsewhere meanwhile. Nothing was changed.")
+            throw CommandFailure("\(name) was placed in another database meanwhile. Nothing was changed.")
         }
         // The namespace is removed from its database first. While it is placed there, none of that name can be created elsewhere.
         let isRemoved = try console.telling(
@@ -238,7 +241,7 @@ struct NamespaceRemoveCommand: Command {
         } catch {
             throw console.ending(
                 error,
-                "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command goes on.")
+                "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command resumes.")
         }
         // A concurrent creation of that name need not wait for the cleanup.
         try home.releaseName(name)
@@ -247,7 +250,7 @@ struct NamespaceRemoveCommand: Command {
         } catch {
             throw console.ending(
                 error,
-                "\(name) is removed, but for tables of its log, as somebody reads the log. 'pathmirror namespace rm \(name) --leftovers' drops them."
+                "\(name) is removed, except tables of its log, which another session reads. 'pathmirror namespace rm \(name) --leftovers' drops them."
             )
         }
         tell(name, isRemoved: isRemoved, "\(name) was removed.", isQuiet, console)
@@ -274,11 +277,11 @@ struct NamespaceRemoveCommand: Command {
                 try console.interruption.check()
                 guard LogStoreError(error).isUnreachable else { throw error }
                 console.error(
-                    "pathmirror: warning: \(record.name) can't be reached, and what it has left of \(name) stays: \(error)"
+                    "pathmirror: warning: \(record.name) can't be reached, so remaining tables of \(name) stay there: \(error)"
                 )
             }
         }
-        let text = isRemoved ? "What was left of \(name) was removed." : "Nothing is left of \(name)."
+        let text = isRemoved ? "Removed the remaining tables of \(name)." : "\(name) has no remaining tables."
         tell(name, isRemoved: isRemoved, text, isQuiet, console)
     }
 
@@ -299,11 +302,11 @@ struct NamespaceRemoveCommand: Command {
                 "\(namespace.name) has mirrors (\(facts.mirrors.joined(separator: ", "))), whose tables would stay: drop them first, with 'pathmirror mirror drop'."
             )
         }
-        console.error("\(namespace.name) and all that is of it goes for good: \(facts.text)")
-        let given = arguments["confirm"] ?? console.answer("Type its name to remove it: ")
+        console.error("This permanently deletes namespace \(namespace.name): \(facts.text)")
+        let given = arguments["confirm"] ?? console.answer("Type its name to delete it: ")
         guard given == namespace.name else {
             throw CommandFailure(
-                "Nothing was changed. Give --confirm \(namespace.name) to remove it without being asked.")
+                "Nothing was changed. Add --confirm \(namespace.name) to remove the namespace without being asked.")
         }
     }
 }

@@ -7,22 +7,22 @@ import Tree
 struct NamespaceMoveCommand: Command {
     static let specification = CommandSpecification(
         "namespace move",
-        "moves a namespace to another database while clients write; again: goes on with a move that was interrupted",
+        "moves a namespace to another database while clients write; resumes an interrupted move",
         positionals: ["NS"],
         options: [
-            .init("to", "DB", "the database, or home"),
-            .init("abort", nil, "throws away the copy of a move that was interrupted"),
+            .init("to", "DB", "the target database, or home for the primary database"),
+            .init("abort", nil, "removes the copy of an interrupted move"),
             .init(
                 "abandon", nil,
-                "with --abort: forgets a move to a database that is gone for good; what is left of the copy stays"),
+                "with --abort: abandons a move to a database that is permanently lost; the rest of the copy stays"),
             .json,
         ] + DatabaseOptions.home)
     static let whenInterrupted =
-        "The same command goes on; --abort throws the copy away, unless the namespace has left its database already."
+        "The same command resumes the move; --abort removes the copy, unless the namespace has left its database already."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        guard arguments.has("abort") || !arguments.has("abandon") else { throw UsageError("--abandon takes --abort.") }
+        guard arguments.has("abort") || !arguments.has("abandon") else { throw UsageError("--abandon needs --abort.") }
         let homeURL = try Database.home(arguments)
         let home = try Database.open(homeURL, console, "namespace move")
         defer { home.close() }
@@ -30,16 +30,17 @@ struct NamespaceMoveCommand: Command {
         guard let target = arguments["to"] ?? interrupted?.target else {
             guard arguments.has("abort") else { throw UsageError("--to is missing.") }
             throw CommandFailure(
-                "The home knows of no move of \(name). If it went back to a backup, --to DB names the database that may have a copy."
+                "The primary database has no move of \(name). If it was restored from a backup, name the database that may have a copy with --to DB."
             )
         }
         if let interrupted, interrupted.target != target {
-            throw CommandFailure("\(name) is on its way to \(interrupted.target): finish that first, or --abort it.")
+            throw CommandFailure(
+                "\(name) is being moved to \(interrupted.target): complete that move first, or --abort it.")
         }
         let moving = NamespaceMoving(arguments, console, home, homeURL)
         if arguments.has("abandon") {
             guard let interrupted else {
-                throw CommandFailure("The home knows of no move of \(name): there is nothing to forget.")
+                throw CommandFailure("The primary database has no move of \(name): there is nothing to abandon.")
             }
             let abandoned = try moving.abandon(name, from: interrupted.source, to: target)
             return console.write(arguments.has("json") ? abandoned.json(name) : abandoned.text(name))
@@ -98,7 +99,7 @@ struct NamespaceMoving {
         guard source != target else { return try stays(name, in: source) }
         if !isAborting, target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining
         {
-            throw CommandFailure("\(target) takes no new namespaces: it is being drained.")
+            throw CommandFailure("\(target) accepts no new namespaces: it is being drained.")
         }
         let from = try place(source)
         defer { from.connection.close() }
@@ -143,7 +144,7 @@ struct NamespaceMoving {
             try console.interruption.check()
             guard target != DatabaseRecord.home, LogStoreError(error).isUnreachable else { throw error }
             throw CommandFailure(
-                "\(target) can't be reached: \(error). Nothing was changed. If that database is gone for good, 'pathmirror namespace move \(name) --abort --abandon' forgets the move."
+                "\(target) can't be reached: \(error). Nothing was changed. If that database is permanently lost, 'pathmirror namespace move \(name) --abort --abandon' abandons the move."
             )
         }
     }
@@ -154,7 +155,7 @@ struct NamespaceMoving {
     func abandon(_ name: String, from source: String, to target: String) throws -> MovedNamespace {
         guard try isGone(target) else {
             throw CommandFailure(
-                "\(target) can be reached: --abort without --abandon throws the copy away. Nothing was changed.")
+                "\(target) can be reached: use --abort without --abandon to remove the copy. Nothing was changed.")
         }
         let from = try place(source)
         defer { from.connection.close() }
@@ -176,9 +177,9 @@ struct NamespaceMoving {
         case .removed: ["\(name) was removed from \(source) before."]
         case .isLost(let id):
             [
-                "\(name) had left \(source) and is lost with \(target): nobody serves it. Its name can be used again."
+                "\(name) had left \(source) and is lost with \(target): no gateway serves it. Its name can be used again."
                     + (id.map {
-                        " What \(source) has not cleared up of it is still there, under the number \($0) of pathmirror.former_namespace."
+                        " The rows that \(source) has not removed yet are still there, under the number \($0) of pathmirror.former_namespace."
                     } ?? "")
             ]
         }
@@ -211,7 +212,7 @@ struct NamespaceMoving {
         defer { there.connection.close() }
         guard try there.connection.namespace(named: name) != nil else {
             throw CommandFailure(
-                "\"\(name)\" is to live in \(source), and is not there: 'pathmirror doctor' says what is. Nothing was changed."
+                "\"\(name)\" is placed in \(source), but does not exist there: see 'pathmirror doctor'. Nothing was changed."
             )
         }
         return MovedNamespace(source: source, target: source, place: source, milliseconds: nil)
@@ -237,7 +238,7 @@ struct NamespaceMoving {
         let places = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
             if !list.contains(name) { list.append(name) }
         }
-        return ". Moving takes the owner of schema pathmirror in \(places.joined(separator: ", "))."
+        return ". Moves need the owner of schema pathmirror in \(places.joined(separator: ", "))."
     }
 
     private func place(_ name: String) throws -> NamespaceMover.Place {

@@ -45,7 +45,7 @@ final class EntryFile {
         }
         // From here on `deinit` closes the file after any error.
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            throw CommandFailure("\(temporary) is being written by another replay.")
+            throw CommandFailure("another replay is writing \(temporary).")
         }
         let kept = try Self.wholeEntries(temporary, source)
         guard ftruncate(descriptor, kept.byteCount) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {

@@ -5,7 +5,7 @@ import Runtime
 /// Delivers messages of a part of the log again.
 struct ReplayFeedCommand: Command {
     static let specification = CommandSpecification(
-        "replay feed", "delivers a feed's messages of a part of the log once more, beside what is live",
+        "replay feed", "delivers a feed's messages of a part of the log again, besides new ones",
         positionals: ["NAME"],
         options: [
             ReplayOptions.from, ReplayOptions.to,
@@ -42,7 +42,7 @@ struct ReplayFeedCommand: Command {
                 if console.interruption.signal != nil {
                     throw console.ending(
                         error,
-                        "Messages of entries up to \(first + progress.done - 1) are to be delivered; go on with --from \(first + progress.done)."
+                        "Messages of entries up to \(first + progress.done - 1) are scheduled; resume with --from \(first + progress.done)."
                     )
                 }
                 guard case FeedError.pruned(let wanted, let oldest) = error else { throw error }

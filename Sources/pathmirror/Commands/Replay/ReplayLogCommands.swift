@@ -11,7 +11,7 @@ struct ReplayLogCommand: Command {
             ReplayOptions.path, ReplayOptions.namespace,
             .init(
                 "output", "FILE",
-                "where to write (also -o), default and - standard output; cut short, it goes on when started again"),
+                "the output file (also -o), default and - standard output; a run resumes an incomplete file"),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
         ] + Database.options)
 
@@ -41,7 +41,7 @@ struct ReplayLogCommand: Command {
         }
         let file = arguments["output"].flatMap { $0 == "-" ? nil : $0 }
         let output = try EntryFile(file, from: from, source: lines.source, standardOutput: console.output)
-        if let last = output.lastSeq { console.error("replay: goes on after entry \(last), which was written before") }
+        if let last = output.lastSeq { console.error("replay: resumes after entry \(last), which was written before") }
         let first = output.lastSeq.map { $0 + 1 } ?? from
         let progress = ReplayProgress(
             console, "replay", total: to - first + 1, rate: rate,
@@ -63,10 +63,10 @@ struct ReplayLogCommand: Command {
         } catch {
             progress.end()
             guard console.interruption.signal != nil, let kept = try output.keep() else {
-                throw console.ending(error, "The output is not whole.")
+                throw console.ending(error, "The output is incomplete.")
             }
             let written = Counted.text(output.keptCount + count, "entry", "is", "are")
-            throw console.ending(error, "\(written) in \(kept); the same command goes on after them.")
+            throw console.ending(error, "\(written) in \(kept); the same command resumes after them.")
         }
         progress.finish(Counted.text(count, "entry"))
     }
@@ -75,10 +75,10 @@ struct ReplayLogCommand: Command {
 /// Applies entries of another log to a namespace.
 struct ReplayApplyCommand: Command {
     static let specification = CommandSpecification(
-        "replay apply", "applies a file of 'replay log' to a namespace; what was applied before is left out",
+        "replay apply", "applies a file of 'replay log' to a namespace; entries that were applied before are left out",
         positionals: ["FILE|-"],
         options: [
-            .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
+            .init("ns", "NAME", "the namespace, created if missing; default \"default\""),
             ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
         ] + Database.options)
 
@@ -93,7 +93,7 @@ struct ReplayApplyCommand: Command {
         let reader = try FileReader(
             arguments.positionals[0], standardInput: console.input, interruption: console.interruption)
         let progress = ReplayProgress(
-            console, "apply", isDryRun ? "entries looked at" : "entries", rate: rate, isQuiet: isQuiet)
+            console, "apply", isDryRun ? "entries read" : "entries", rate: rate, isQuiet: isQuiet)
         let applier = try EntryApplier(connection, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }
         applier.batchEntries = progress.pageLimit(atMost: applier.batchEntries)
         var lines = LineReader(reader)
@@ -109,7 +109,7 @@ struct ReplayApplyCommand: Command {
             // The entries before a bad line have been applied, and remain.
             if let error = error as? ReplayError { throw CommandFailure("\(arguments.positionals[0]): \(error)") }
             throw console.ending(
-                error, "\(Counted.text(progress.done, "entry", "is", "are")) done; the same command goes on after them."
+                error, "\(Counted.text(progress.done, "entry", "is", "are")) done; the same command resumes after them."
             )
         }
         progress.end()

@@ -5,15 +5,15 @@ import Runtime
 /// Rebuilds a mirror's table from the tree, or applies a part of the log to it again.
 struct ReplayMirrorCommand: Command {
     static let specification = CommandSpecification(
-        "replay mirror", "makes a mirror's table anew beside the live one, compares it with the tree, and swaps",
+        "replay mirror", "rebuilds a mirror's table beside the live one, compares it with the tree, and swaps them",
         positionals: ["NAME"],
         options: [
             .init(
                 "from", "SEQ|TIME",
-                "makes no new table: applies the entries from this one, or after a time or how long ago, to the live one again"
+                "rebuilds no table: applies the entries from this one, or after a time or an age, to the live one again"
             ),
             ReplayOptions.namespace,
-            .init("rate", "N", "at most so many rows (with --from entries) a second, so that others are not slowed"),
+            .init("rate", "N", "limits the rows (with --from entries) per second, to spare other work"),
             ReplayOptions.dryRun, .json,
         ] + Database.options)
 
@@ -69,7 +69,9 @@ private struct MirrorReplay {
         } catch {
             phases.end()
             throw console.ending(
-                error, "\(table) is as it was, and what was built beside it is removed. The same command begins again.")
+                error,
+                "\(table) is unchanged, and the new table was removed. The same command starts again from the beginning."
+            )
         }
         phases.end()
         for sentence in outcome.lost { console.error("\(table): \(sentence)") }
@@ -84,16 +86,16 @@ private struct MirrorReplay {
         }
         let misfits =
             outcome.misfits > 0
-            ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(mirror.name)'"
+            ? "; \(Counted.text(outcome.misfits, "conversion error")): see 'pathmirror mirror errors \(mirror.name)'"
             : "."
         console.write(
-            "\(table) is new: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
+            "\(table) was rebuilt: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
                 + arguments.completing(misfits))
     }
 
     func surveyRebuild() throws {
         let progress = ReplayProgress(
-            console, mirror.name, "records looked at", total: try administration.estimatedRows(mirror), rate: rate,
+            console, mirror.name, "records read", total: try administration.estimatedRows(mirror), rate: rate,
             isQuiet: isQuiet)
         let survey = try administration.surveyRebuild(mirror) { records in
             if records % 500 == 0 { progress.advance(to: Int64(records)) }
@@ -108,15 +110,15 @@ private struct MirrorReplay {
                     "leftovers": .list(survey.leftovers.map { .text($0) }), "dryRun": .bool(true),
                 ]).line)
         }
-        for name in survey.leftovers { console.write("Would remove \(name), which an interrupted build has left.") }
+        for name in survey.leftovers { console.write("Would remove \(name), the rest of an interrupted build.") }
         guard mirror.definition.keeps == nil else {
             return console.write(
-                "Would make \(table) anew of \(Counted.text(survey.records, "version")) of its records that \(survey.records == 1 ? "is" : "are") kept: \(Counted.text(survey.rows, "row")); the table that is there is at seq \(survey.seq)."
+                "Would rebuild \(table) from \(Counted.text(survey.records, "stored version")) of its records: \(Counted.text(survey.rows, "row")); the present table is at seq \(survey.seq)."
             )
         }
         console.write(
-            "Would make \(table) anew from the tree at seq \(survey.seq): \(Counted.text(survey.rows, "row")) of \(Counted.text(survey.records, "record")), \(Counted.text(survey.misfits, "value", "that does", "that do")) not fit; "
-                + (survey.cursor.map { "the table that is there is at seq \($0)." } ?? "there is no table now."))
+            "Would rebuild \(table) from the tree at seq \(survey.seq): \(Counted.text(survey.rows, "row")) of \(Counted.text(survey.records, "record")), \(Counted.text(survey.misfits, "conversion error")); "
+                + (survey.cursor.map { "the present table is at seq \($0)." } ?? "there is no table now."))
     }
 
     // MARK: A part of the log
@@ -132,14 +134,14 @@ private struct MirrorReplay {
             progress.end()
             throw console.ending(
                 error,
-                "No entry was applied again, as all of them are one transaction; applying them once more does no harm: --from \(first)."
+                "No entry was applied, as all of them are one transaction; it is safe to apply them again: --from \(first)."
             )
         }
         progress.end()
         guard !isQuiet else { return write(done.first, done.seq, touching: nil) }
         console.write(
             arguments.completing(
-                "\(table): what entries \(done.first) to \(done.seq) touch is as the tree says. 'pathmirror log verify' compares the whole table."
+                "\(table): the records of entries \(done.first) to \(done.seq) match the tree. 'pathmirror log verify' compares the whole table."
             ))
     }
 
@@ -196,7 +198,7 @@ private final class RebuildProgress {
         switch progress {
         case .removedLeftover:
             removedLeftover = true
-            if !isQuiet { console.error("\(name): removed what an interrupted build had left") }
+            if !isQuiet { console.error("\(name): removed the rest of an interrupted build") }
         case .copying(let count):
             rows = count
             copying.advance(to: Int64(count))

@@ -5,12 +5,12 @@ import Tree
 /// Functions shared by the commands that read earlier trees.
 enum ReplayOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
-    static let path = OptionSpecification("path", "PATH", "only what is at and below it")
+    static let path = OptionSpecification("path", "PATH", "only the nodes at and below this path")
     static let from = OptionSpecification(
-        "from", "SEQ|TIME", "the first entry: its seq, or a time or how long ago (1h, 2d) for those after it")
+        "from", "SEQ|TIME", "the first entry: its seq, or a time or an age (1h, 2d) for those after it")
     static let to = OptionSpecification(
-        "to", "SEQ|TIME", "the last entry: its seq, a time, or how long ago; default the newest")
-    static let dryRun = OptionSpecification("dry-run", nil, "says what would be done, and does nothing")
+        "to", "SEQ|TIME", "the last entry: its seq, a time, or an age; default the newest")
+    static let dryRun = OptionSpecification("dry-run", nil, "prints the planned changes, and makes none")
 
     static func path(_ arguments: ParsedArguments) throws -> Path? {
         try arguments["path"].map(PathArgument.parse).flatMap { $0.isRoot ? nil : $0 }

@@ -5,18 +5,18 @@ import Tree
 /// Writes an earlier tree into a namespace or a file.
 struct ReplayTreeCommand: Command {
     static let specification = CommandSpecification(
-        "replay tree", "writes the tree as it was at a seq or a time: into a namespace, or as a JSON export",
+        "replay tree", "writes the tree at an earlier seq or time into a namespace, or as a JSON export",
         options: [
-            .init("at", "SEQ|TIME", "the moment: a seq, a time (without a zone it is UTC), or how long ago: 1h, 2d"),
-            .init("into", "NAMESPACE", "a new namespace to write it to, as one entry"),
-            .init("output", "FILE", "a file to write it to (also -o); - for standard output"),
+            .init("at", "SEQ|TIME", "the position: a seq, a time (UTC if it has no zone), or an age: 1h, 2d"),
+            .init("into", "NAMESPACE", "a new namespace for the tree, written as one entry"),
+            .init("output", "FILE", "a file for the tree (also -o); - for standard output"),
             ReplayOptions.namespace, ReplayOptions.path,
             .init(
                 "replace", nil,
-                "the namespace may have data, which is replaced (of --path, what is there); shows the plan first"),
-            .init("missing-only", nil, "the namespace may have data, which stays: only what is missing is written"),
+                "replaces the namespace's data (at --path, the data there); shows the plan first"),
+            .init("missing-only", nil, "keeps the namespace's data, and writes only missing nodes"),
             PlanConfirmation.option,
-            .init("chunked", nil, "in many transactions; started again it goes on where it stopped"),
+            .init("chunked", nil, "in many transactions; a run resumes an interrupted one"),
             .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
             ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
         ] + Database.options)
@@ -39,7 +39,7 @@ struct ReplayTreeCommand: Command {
         let isQuiet = arguments.has("json")
         let tree = try ReplayOptions.tree(
             connection, namespace, at: seq, within: path, console, rate: rate, isQuiet: isQuiet)
-        let from = tree.startSeq == 0 ? "the log's beginning" : "the snapshot at seq \(tree.startSeq)"
+        let from = tree.startSeq == 0 ? "the beginning of the log" : "the snapshot at seq \(tree.startSeq)"
         let part = tree.root[path ?? .root]
         let what =
             "the tree at seq \(seq), \(Counted.text(part.rowCount, "leaf")), from \(from) and \(Counted.text(tree.entryCount, "entry"))"
@@ -72,7 +72,7 @@ struct ReplayTreeCommand: Command {
                 try output.finish()
             }
         } catch {
-            throw console.ending(error, "\(file == "-" ? "The output is not whole" : "\(file) was not written").")
+            throw console.ending(error, "\(file == "-" ? "The output is incomplete" : "\(file) was not written").")
         }
         if !isQuiet, file != "-" { console.write("\(file) holds \(what).") }
     }

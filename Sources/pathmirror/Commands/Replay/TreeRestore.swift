@@ -48,7 +48,7 @@ struct TreeRestore {
         let isResumed = importer.resumedRows > 0
         guard importer.headBefore == 0 || isResumed || arguments.has("replace") || restoresMissing else {
             throw CommandFailure(
-                "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces what is there, and --missing-only adds what is missing."
+                "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces its data, and --missing-only adds the missing nodes."
             )
         }
         // An interrupted run has stored its plan. The rest of it only adds rows.
@@ -94,7 +94,7 @@ struct TreeRestore {
         if !isQuiet {
             console.write(
                 restoresMissing
-                    ? "Nothing was written: \(name) lacks nothing of the tree at seq \(seq)."
+                    ? "Nothing was written: no node of the tree at seq \(seq) is missing in \(name)."
                     : "Nothing was written: \(name) holds \(what) already.")
         }
         return Outcome(seq: isDryRun ? nil : plan.head, summary: plan.summary)
@@ -116,7 +116,7 @@ struct TreeRestore {
             isQuiet: isQuiet)
         if importer.resumedRows > 0, !isQuiet {
             console.error(
-                "replay: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) written before"
+                "replay: resumes after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) written before"
             )
         }
         do {
@@ -134,8 +134,8 @@ struct TreeRestore {
             throw console.ending(
                 error,
                 arguments.has("chunked")
-                    ? "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) written; the same command goes on after them."
-                    : "Nothing was changed, as all of it is one transaction. With --chunked it goes on where it stopped."
+                    ? "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) written; the same command resumes after them."
+                    : "Nothing was changed, as all of it is one transaction. With --chunked, a restore resumes after an interruption."
             )
         }
         progress.end()
@@ -151,7 +151,7 @@ struct TreeRestore {
                     : "\(name) holds \(what); its seq is \(newHead).")
             if importer.entryCount > 1 || importer.resumedRows > 0 {
                 console.write(
-                    "It was written by several entries. To reverse it, undo each of them, the newest first: \(undo)")
+                    "Several entries were written. To reverse them, undo each, the newest first: \(undo)")
             } else {
                 console.write("To reverse it: \(undo)")
             }

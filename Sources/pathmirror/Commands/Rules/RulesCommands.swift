@@ -5,7 +5,7 @@ import Tree
 
 struct RulesCheckCommand: Command {
     static let specification = CommandSpecification(
-        "rules check", "checks a rules file; exits 1 if it has mistakes", positionals: ["FILE|-"], options: [.json])
+        "rules check", "checks a rules file; exits 1 if it has errors", positionals: ["FILE|-"], options: [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let file = arguments.positionals[0]
@@ -31,7 +31,7 @@ struct RulesCheckCommand: Command {
 
 struct RulesTestCommand: Command {
     static let specification = CommandSpecification(
-        "rules test", "runs a table of cases and tells which don't hold; exits 1 if there are any",
+        "rules test", "runs a table of cases and lists the failed ones; exits 1 if there are any",
         positionals: ["FILE|-"], options: [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -79,9 +79,9 @@ struct RulesTestCommand: Command {
 
 struct RulesGetCommand: Command {
     static let specification = CommandSpecification(
-        "rules get", "writes the security rules that hold, with their comments",
+        "rules get", "prints the security rules in force, with their comments",
         options: [
-            RulesText.namespace, .init("seq", "SEQ", "the rules that this entry brought (see 'rules history')"),
+            RulesText.namespace, .init("seq", "SEQ", "the rules that this entry set (see 'rules history')"),
             .init("strict", nil, "without comments: plain JSON"), OutputFile.option,
         ] + Database.options)
 
@@ -93,8 +93,8 @@ struct RulesGetCommand: Command {
         let stored = try seq.map { try connection.rules(namespace.id, at: $0) } ?? connection.currentRules(namespace.id)
         guard let stored else {
             throw CommandFailure(
-                seq.map { "Entry \($0) of \"\(namespace.name)\" brought no rules." }
-                    ?? "\"\(namespace.name)\" has no rules of its own; its gateways use what they were started with.")
+                seq.map { "Entry \($0) of \"\(namespace.name)\" set no rules." }
+                    ?? "\"\(namespace.name)\" has no rules of its own; its gateways use those of --rules.")
         }
         guard !stored.isCleared else {
             throw CommandFailure("Entry \(stored.seq) of \"\(namespace.name)\" removed the rules.")
@@ -108,10 +108,10 @@ struct RulesGetCommand: Command {
 
 struct RulesSetCommand: Command {
     static let specification = CommandSpecification(
-        "rules set", "checks rules and makes them hold, on all gateways from one entry of the log on",
+        "rules set", "checks rules and applies them on all gateways, from one entry of the log on",
         positionals: ["FILE|-"],
         options: [
-            RulesText.namespace, .init("dry-run", nil, "checks and changes nothing"), .json,
+            RulesText.namespace, .init("dry-run", nil, "only checks them"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -129,13 +129,13 @@ struct RulesSetCommand: Command {
             return console.write(
                 JSONOutput.object(["seq": .number(seq), "warnings": RulesText.json(rules.warnings)]).line)
         }
-        console.write("The rules of \"\(namespace.name)\" hold from seq \(seq) on.")
+        console.write("The rules of \"\(namespace.name)\" apply from seq \(seq) on.")
     }
 }
 
 struct RulesHistoryCommand: Command {
     static let specification = CommandSpecification(
-        "rules history", "lists the rules that the namespace has had, newest last",
+        "rules history", "lists the rules that the namespace has had, the newest last",
         options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -167,7 +167,7 @@ struct RulesHistoryCommand: Command {
 
 struct RulesRollbackCommand: Command {
     static let specification = CommandSpecification(
-        "rules rollback", "makes earlier rules hold again, by a new entry",
+        "rules rollback", "applies earlier rules again, by a new entry",
         positionals: ["[SEQ]"], options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -182,7 +182,7 @@ struct RulesRollbackCommand: Command {
             return console.write("{\"seq\":\(seq),\"from\":\(earlier.seq)}")
         }
         guard !earlier.isCleared else { return console.write(RulesText.removed(namespace, seq)) }
-        console.write("The rules of \"\(namespace.name)\" from seq \(earlier.seq) hold again, from seq \(seq) on.")
+        console.write("The rules of \"\(namespace.name)\" from seq \(earlier.seq) apply again, from seq \(seq) on.")
     }
 
     private static func earlier(
@@ -194,7 +194,7 @@ struct RulesRollbackCommand: Command {
             }
             guard let stored = try connection.rules(namespace.id, at: seq) else {
                 throw CommandFailure(
-                    "Entry \(seq) of \"\(namespace.name)\" brought no rules: see 'pathmirror rules history'.")
+                    "Entry \(seq) of \"\(namespace.name)\" set no rules: see 'pathmirror rules history'.")
             }
             return stored
         }
@@ -204,7 +204,7 @@ struct RulesRollbackCommand: Command {
         }
         guard history.count > 1 else {
             throw CommandFailure(
-                "\"\(namespace.name)\" has no earlier rules than those of seq \(newest.seq). 'pathmirror rules clear' removes these."
+                "The rules of \"\(namespace.name)\" from seq \(newest.seq) have no earlier version. 'pathmirror rules clear' removes them."
             )
         }
         return history[history.count - 2]
@@ -213,7 +213,7 @@ struct RulesRollbackCommand: Command {
 
 struct RulesClearCommand: Command {
     static let specification = CommandSpecification(
-        "rules clear", "removes the namespace's rules, on all gateways from one entry of the log on",
+        "rules clear", "removes the namespace's rules on all gateways, from one entry of the log on",
         options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -227,7 +227,7 @@ struct RulesClearCommand: Command {
         let seq = try connection.setRules(namespace.id, source: [], origin: RulesText.origin)
         if arguments.has("json") { return console.write("{\"seq\":\(seq)}") }
         console.write(RulesText.removed(namespace, seq))
-        console.write(arguments.completing("'pathmirror rules rollback' brings them back."))
+        console.write(arguments.completing("'pathmirror rules rollback' restores them."))
     }
 }
 
@@ -258,7 +258,7 @@ enum RulesText {
 
     /// The result of removing a namespace's rules.
     static func removed(_ namespace: NamespaceRecord, _ seq: Int64) -> String {
-        "\"\(namespace.name)\" has no rules of its own from seq \(seq) on; its gateways use what they were started with."
+        "\"\(namespace.name)\" has no rules of its own from seq \(seq) on; its gateways use those of --rules."
     }
 
     /// A user who may run commands on the database is an administrator.

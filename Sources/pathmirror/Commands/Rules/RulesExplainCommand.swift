@@ -13,7 +13,7 @@ struct RulesExplainCommand: Command {
             .init("op", "read|write|update", "the operation; default read"),
             .init("path", "PATH", "where; default /"),
             .init("auth", "JSON", "the auth variable; default null: not signed in"),
-            .init("value", "JSON", "what is written; for update an object of paths; default null"),
+            .init("value", "JSON", "the value to write; for update an object of paths; default null"),
             .init("query", "TEXT", "a read's query as in REST, such as 'orderBy=\"age\"&limitToFirst=5'"),
             .init("now", "MS", "the time, in milliseconds since 1970; default now"),
             .init("rules", "FILE", "the rules; default those of --ns"),
@@ -69,7 +69,7 @@ struct RulesExplainCommand: Command {
 
     private static func parse(_ text: [UInt8], _ option: String) throws -> Node {
         do throws(JSONError) { return try JSONParser.parse(text).node } catch {
-            throw CommandFailure("\(option) is no data: \(error)")
+            throw CommandFailure("\(option) is not valid data: \(error)")
         }
     }
 
@@ -102,7 +102,7 @@ struct RulesExplainCommand: Command {
                 new = new.replacing(place, with: change.node.resolved(existing: data[place], timestamp: now))
             }
         } catch {
-            throw CommandFailure("--value is no update: \(error)")
+            throw CommandFailure("--value is not a valid update: \(error)")
         }
         return rules.explainWrite(paths, root: data, newRoot: new, auth: auth, now: now)
     }

@@ -14,7 +14,7 @@ struct DevCommand: Command {
         "dev", "runs a gateway with a PostgreSQL of its own, for development on this machine",
         options: [
             .init("port", "N", "the port on 127.0.0.1 and ::1; default 9000, 0 for any free one of 127.0.0.1"),
-            .init("data", "DIR", "where the data is kept; default .pathmirror"),
+            .init("data", "DIR", "the data directory; default .pathmirror"),
             .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
             .init("import", "FILE", "a JSON export to load into the namespace before serving"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
@@ -63,7 +63,7 @@ struct DevCommand: Command {
         while !console.signals.isTerminationWanted(milliseconds: 200) {
             denials.log(cluster.url, arguments, logger)
             guard !cluster.isRunning else { continue }
-            logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
+            logger.error("PostgreSQL ended unexpectedly; starting it again", [("log", cluster.logPath)])
             // Also unlocks the data directory. The new server has the old one's address.
             cluster.stop(.immediate)
             cluster = try PostgresCluster.start(settings)
@@ -79,7 +79,7 @@ struct DevCommand: Command {
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
         if !options.hasRulesFile, service.tlsAddresses.contains(where: { IPAddress($0.host)?.isLoopback == false }) {
             options.logger.notice(
-                "clients that are not on this machine get into namespaces with rules of their own only, or as administrators"
+                "remote clients can only access namespaces that have their own rules, or authenticate as administrators"
             )
         }
         console.write(

@@ -9,16 +9,16 @@ import Runtime
 struct ServeCommand: Command {
     static let waitsForSignals = true
     static let specification = CommandSpecification(
-        "serve", "runs a gateway for a PostgreSQL database; without --rules it lets nobody in but administrators",
+        "serve", "runs a gateway for a PostgreSQL database; without --rules only administrators have access",
         options: [
-            .init("database-url", "URL", "the PostgreSQL database (15 or newer), as libpq takes it"),
+            .init("database-url", "URL", "the PostgreSQL database (15 or newer), as a libpq URL or connection string"),
             Database.fileOption,
             .init(
                 "listen", "HOST:PORT",
-                "where to serve plain HTTP; default 127.0.0.1:9000, and with --tls-certificate nowhere"),
-            .init("ns", "NAME[,NAME…]", "namespaces to make if they are missing; the first is the default one"),
-            .init("create-namespaces", nil, "makes every namespace that a request names"),
-            .init("no-migrate", nil, "doesn't migrate the schema; refuses to start if it is not this program's"),
+                "the address for plain HTTP; default 127.0.0.1:9000, and with --tls-certificate none"),
+            .init("ns", "NAME[,NAME…]", "namespaces to create if missing; the first is the default one"),
+            .init("create-namespaces", nil, "creates every namespace that a request names"),
+            .init("no-migrate", nil, "doesn't migrate the schema; refuses to start if it has another version"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
         ] + ServiceOptions.options,
         firstOptions: [
@@ -76,7 +76,7 @@ struct ServeCommand: Command {
             throw CommandFailure("\(error).")
         }
         if !options.hasRulesFile {
-            options.logger.notice("no --rules: in namespaces without rules nobody but administrators gets in")
+            options.logger.notice("no --rules file: namespaces without uploaded rules reject all non-admin requests")
         }
         for address in service.addresses { console.write("pathmirror: ready on http://\(address)") }
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }

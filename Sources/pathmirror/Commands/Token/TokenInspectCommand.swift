@@ -42,7 +42,7 @@ struct TokenInspectCommand: Command {
             if let problem { console.write(problem) }
             switch isVerified {
             case true?: console.write("The signature is good.")
-            case false?: console.write("The signature is not by this key.")
+            case false?: console.write("The signature is not valid for this key.")
             case nil: console.write("The signature was not checked.")
             }
         }

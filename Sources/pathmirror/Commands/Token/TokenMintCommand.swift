@@ -7,26 +7,26 @@ import Tokens
 /// Creates tokens for services and tests.
 struct TokenMintCommand: Command {
     static let specification = CommandSpecification(
-        "token mint", "makes a token that a gateway with the same secret (or key) believes",
+        "token mint", "creates a token that a gateway with the same secret (or key) accepts",
         options: [
             .init("uid", "ID", "the user's id; rules see it as auth.uid"),
             .init("claims", "JSON", "an object; rules see it as auth.token"),
-            .init("admin", nil, "an administrator's token: rules are not asked"),
+            .init("admin", nil, "an administrator's token: rules do not apply"),
             .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
             .init(
                 "feed", "NAME",
-                "instead of a user: a token for consuming this feed and reading its part of the log; with a database it is for no later feed of the name (docs/reference/feeds.md, \"Access\")"
+                "instead of a user: a token for consuming this feed and reading its part of the log; with a database it does not apply to a later feed of that name (docs/reference/feeds.md, \"Access\")"
             ),
             .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
-            .init("expires-in", "TIME", "its life, such as 90s, 15m, 24h or 7d; default 1h"),
-            .init("secret-file", "FILE", "a secret of the gateway's: an administrator's or a namespace's (first line)"),
+            .init("expires-in", "TIME", "its lifetime, such as 90s, 15m, 24h or 7d; default 1h"),
+            .init("secret-file", "FILE", "a secret of the gateway: an administrator's or a namespace's (first line)"),
             .init(
                 "key-file", "FILE",
-                "instead: an RSA private key (PEM), for an ID token as an identity provider makes it"),
+                "instead: an RSA private key (PEM), for an ID token like an identity provider's"),
             .init("key-id", "ID", "with --key-file: the key's name in the key set"),
-            .init("project-id", "ID", "with --key-file: whose issuer and audience it names"),
+            .init("project-id", "ID", "with --key-file: the project whose issuer and audience the token has"),
             .init("issuer", "TEXT", "with --key-file: 'iss'"), .init("audience", "TEXT", "with --key-file: 'aud'"),
-            .init("unsigned", nil, "instead: signed by nobody, as 'pathmirror dev' takes it"), .json,
+            .init("unsigned", nil, "instead: an unsigned token, which 'pathmirror dev' accepts"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -105,7 +105,7 @@ struct TokenMintCommand: Command {
             guard arguments["uid"] != nil else { throw UsageError("--uid is missing (or --admin).") }
         }
         guard ClaimsWriter.encode(data).count <= 1_024 else {
-            throw CommandFailure("The claims are too large: with the user's id they may have 1024 bytes.")
+            throw CommandFailure("The claims are too large: the limit is 1024 bytes, including the user's id.")
         }
         claims["d"] = .object(data)
         return claims
@@ -153,7 +153,7 @@ enum TokenFiles {
     /// Returns the first line of a file.
     static func secret(_ file: String) throws -> [UInt8] {
         let secret = Array(try Files.read(file, maxBytes: 64 * 1024).prefix { $0 != 0x0A && $0 != 0x0D })
-        guard !secret.isEmpty else { throw CommandFailure("There is no secret in the first line of \(file).") }
+        guard !secret.isEmpty else { throw CommandFailure("The first line of \(file) has no secret.") }
         return secret
     }
 }

@@ -10,11 +10,11 @@ struct ImportCommand: Command {
         "import", "loads a JSON export (gzipped or not): all of it or nothing, unless --chunked",
         positionals: ["FILE|-"],
         options: [
-            .init("path", "PATH", "where to load it; what is there is replaced; default /"),
-            .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
+            .init("path", "PATH", "the path to load it at, where it replaces the data; default /"),
+            .init("ns", "NAME", "the namespace, created if missing; default \"default\""),
             .init(
                 "chunked", nil,
-                "in many transactions, for what one should not hold; started again it goes on where it stopped"),
+                "in many transactions, for exports too large for one; a run resumes an interrupted one"),
             .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
             .json,
         ] + Database.options)
@@ -57,7 +57,7 @@ struct ImportCommand: Command {
             connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
         if importer.resumedRows > 0, !isQuiet {
             console.error(
-                "import: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) loaded before"
+                "import: resumes after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) loaded before"
             )
         }
         let rows = ExportReader(reader, after: first, at: path, settings)
@@ -91,22 +91,22 @@ struct ImportCommand: Command {
     private static func whatIsLeft(_ importer: Importer, isChunked: Bool, of reader: FileReader) -> String {
         guard isChunked else {
             return
-                "Nothing was changed, as all of it is one transaction. With --chunked an import goes on where it stopped."
+                "Nothing was changed, as all of it is one transaction. With --chunked, an import resumes after an interruption."
         }
         guard reader.byteCount != nil else {
             return
-                "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded. What comes by a pipe can't be gone on with: begin again."
+                "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded. An import from a pipe can't be resumed: start it again."
         }
-        return "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded; the same command goes on after them."
+        return "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded; the same command resumes after them."
     }
 }
 
 /// Writes a namespace's tree as a JSON export.
 struct ExportCommand: Command {
     static let specification = CommandSpecification(
-        "export", "writes the tree as JSON, priorities included, as of one moment",
+        "export", "writes the tree as JSON, with priorities, at one seq",
         options: [
-            .init("path", "PATH", "what to write; default /"),
+            .init("path", "PATH", "the path to write; default /"),
             .init("ns", "NAME", "the namespace; default \"default\""),
             OutputFile.option,
         ] + Database.options)
@@ -130,7 +130,7 @@ struct ExportCommand: Command {
         } catch {
             progress.end()
             throw console.ending(
-                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
+                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is incomplete.")
         }
         progress.finish(rows: exporter.rowCount)
     }
