@@ -73,7 +73,7 @@ extension Metric {
         ) { sources in sources.rateLimited.map { ($0.limit, $0.count) } },
         .counters(
             "http_errors_total", by: "class", "Requests that were answered with 4xx or 5xx.",
-            action: "`5xx` grows: the log says why. `4xx` grows: credentials, rules or a client changed."
+            action: "`5xx` grows: the log has the reason. `4xx` grows: credentials, rules or a client changed."
         ) { [("4xx", $0.gateway.clientErrors.current), ("5xx", $0.gateway.serverErrors.current)] },
     ]
 

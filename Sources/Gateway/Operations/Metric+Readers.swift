@@ -10,8 +10,8 @@ extension Metric {
                 """
         ) { $0.retention.dropped },
         .counter(
-            "retention_failures_total", "Times that a log could not be shortened.",
-            action: "Alert `PathmirrorRetentionFailing`: `pathmirror retention ls` says why."
+            "retention_failures_total", "Times that a log could not be pruned.",
+            action: "Alert `PathmirrorRetentionFailing`: `pathmirror retention ls` shows the reason."
         ) { $0.retention.failures },
         .gauge(
             "retention_held_back_namespaces", "Namespaces whose log a reader needs for longer than retention keeps it.",
@@ -22,7 +22,7 @@ extension Metric {
     static let mirrors: [Metric] = [
         .gauges(
             "mirror_up", by: "mirror", "1 while the mirror follows the log.",
-            action: "Alert `PathmirrorMirrorNotRunning` on 0: `pathmirror mirror status` says why."
+            action: "Alert `PathmirrorMirrorNotRunning` on 0: `pathmirror mirror status` shows the reason."
         ) { $0.ofMirrors { $0.state == "running" ? 1 : 0 } },
         .gauges(
             "mirror_lag_entries", by: "mirror", "Entries that the mirror's table lacks.",
@@ -68,7 +68,7 @@ extension Metric {
                 """
         ) { $0.ofFeeds { Double($0.holdsBackMilliseconds) / 1_000 } },
         .counters(
-            "feed_acknowledged_total", by: "feed", "Messages that were acknowledged since the feed was made.",
+            "feed_acknowledged_total", by: "feed", "Messages that were acknowledged since the feed was created.",
             action: "The feed's throughput. Stands still with lag: see `pathmirror_feed_held_messages`."
         ) { $0.ofFeeds { Int($0.acknowledged) } },
         .counters(
