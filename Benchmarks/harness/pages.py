@@ -2,16 +2,19 @@
 
 import json
 import re
+import textwrap
 
 from .plots import svg
 from .report import figure
 
 FOLDER = "benchmarks"
 PAGE = "benchmarks.md"
+# The documentation has lines of at most 160 characters.
+LONGEST = 158
 
 
 def pages(results: dict) -> dict[str, str]:
-    """What to write below docs/explanation/: text by file name. The results themselves are among them, for whoever wants to check."""
+    """Returns the files below docs/explanation/, as text by file name. They include the results, so that readers can check the page."""
     made = {f"{FOLDER}/results.json": json.dumps(results, indent=1, ensure_ascii=False) + "\n"}
     names = {}
     for number, plot in enumerate(results["plots"]):
@@ -31,16 +34,19 @@ def slug(title: str) -> str:
 def _head(results: dict) -> list[str]:
     lines = [
         "# Benchmarks", "",
-        "`make bench ARGS=--report` writes this page from one run; [results.json](benchmarks/results.json) has every round of it. What is",
-        "measured how is in [Benchmarks/README.md](../../Benchmarks/README.md), what was tried to get here in [performance.md](performance.md).", "",
-        "The sides of a race take turns on one machine, with the same contract: an answer means that the write is synced to the disk. Each pair",
-        "of neighbouring measurements gives one ratio. The tables have the median of these, the smallest and the largest; above 1 Pathmirror is",
-        "ahead, unless the line says otherwise. An aim of at least so much is met by the median, one of at most so much by the largest. Figures",
-        "under *this machine* mean nothing on another. Latencies are those of a closed loop (each connection sends when it has been answered, and so",
-        "offers less to whoever is slow), except in *Writes and subscribers together*: there they count from when a write was due.", "",
+        "This page compares the speed of Pathmirror with that of PostgreSQL, etcd, Redis and PgQ, for operators and developers.",
+        "`make bench ARGS=--report` writes the page from one run, and [results.json](benchmarks/results.json) contains every round of that run.",
+        "[Benchmarks/README.md](../../Benchmarks/README.md) describes the methods, and [performance.md](performance.md) the limits and the experiments.", "",
+        "- The sides of a race take turns on one machine, with the same guarantee: an answer means that the write is synced to the disk.",
+        "- Each pair of neighbouring measurements gives one ratio, and the tables contain the median, the smallest and the largest of these.",
+        "  Above 1 Pathmirror is faster, unless the line states otherwise.",
+        "- The median must meet an aim of at least a number, and the largest ratio an aim of at most a number.",
+        "- Figures under *this machine* are not comparable with those of another machine.",
+        "- Latencies are those of a closed loop: each connection sends its next request after an answer, and so offers less to a slow server.",
+        "  In *Writes and subscribers together* they count from the time at which a write was due.", "",
     ]
     if results.get("quick"):
-        lines += ["**This is a quick run: few and short rounds, small data. It shows that everything works, and little else.**", ""]
+        lines += ["**This is a quick run with few and short rounds and small data: it shows only that everything works.**", ""]
     others = results.get("othersShare", 0)
     if others > 0.05:
         lines += [f"**Other programs used {others:.0%} of the processors during this run.**", ""]
@@ -71,12 +77,13 @@ def _races(results: dict, names: dict[int, str]) -> list[str]:
                   "| --- | --- | --- | --- | --- |"]
         lines += [row(measure) for measure in measures] + [""]
         prefix = f"{name}: "
-        lines += [f"- {note[len(prefix):]}" for note in results["notes"] if note.startswith(prefix)] + [""]
+        notes = [item(note[len(prefix):]) for note in results["notes"] if note.startswith(prefix)]
+        lines += [*notes, ""] if notes else []
         for number, plot in enumerate(results["plots"]):
             if plot["suite"] == name:
                 lines += [f"![{cell(plot['title'])}]({names[number]})", ""]
     general = [note for note in results["notes"] if note.split(": ")[0] not in results["suites"]]
-    return lines + [f"- {note}" for note in general] + ([""] if general else [])
+    return lines + [item(note) for note in general] + ([""] if general else [])
 
 
 def _machine(machine: dict) -> list[str]:
@@ -85,8 +92,8 @@ def _machine(machine: dict) -> list[str]:
     lines += [f"| {cell(name)} | {cell(value)} |" for name, value in machine["facts"].items()]
     lines += [f"| fdatasync of {disk['bytes']:,} bytes, {disk['count']:,} times | smallest {disk['min']:.2f} ms, p50 {disk['p50']:.2f} ms, "
               f"p90 {disk['p90']:.2f} ms, p99 {disk['p99']:.2f} ms, largest {disk['max']:.2f} ms |", ""]
-    lines += ["PostgreSQL's settings that are not its defaults: " + ", ".join(f"`{name}` {value}" for name, value in machine["postgres"].items())
-              + ".", ""] if machine.get("postgres") else []
+    settings = ", ".join(f"`{name}` {value}" for name, value in machine.get("postgres", {}).items())
+    lines += [wrapped(f"PostgreSQL's settings that differ from its defaults: {settings}."), ""] if settings else []
     return lines
 
 
@@ -96,6 +103,16 @@ def row(measure: dict) -> str:
     text = ("… " + text.strip()) if text.startswith("  ") else text
     verdict = "" if measure["met"] is None else f"{aim(measure)}: {'met' if measure['met'] else '**missed**'}"
     return f"| {cell(text)} | {amount(measure['median'], measure)} | {spread} | {verdict} | {cell(measure['absolute'])} |"
+
+
+def item(note: str) -> str:
+    """Returns an item of a list, with each sentence on a line of its own."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", note)
+    return "\n".join([wrapped(f"- {sentences[0]}", "  "), *(wrapped(f"  {sentence}", "  ") for sentence in sentences[1:])])
+
+
+def wrapped(line: str, indent: str = "") -> str:
+    return textwrap.fill(line, LONGEST, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def amount(number: float, measure: dict) -> str:

@@ -15,10 +15,12 @@ from harness.wrong import Wrong
 
 NAME = "compareset"
 TITLE = "Compare-and-set"
-TEXT = """Sixteen clients take one of 1, 10 or 1,000 counters by the dice, read it, and set it to one more if nobody else has meanwhile; a refusal tells what
-is there now, and they try again until they succeed. Here with entity tags (`if-match`), there with etcd's transactions that compare a revision; one
-program does both over HTTP. In the end the counters must have become larger by exactly what was answered. On one key nothing can be gained by
-sending several: each success waits for the one before it to be synced."""
+TEXT = """Sixteen clients select one of 1, 10 or 1,000 counters at random, read it, and increment it by compare-and-set.
+A refusal contains the present value, and the client tries again until it succeeds.
+The gateway uses entity tags (`if-match`), and etcd uses transactions that compare a revision.
+The same program sends both over HTTP.
+At the end the sum of the counters must have grown by exactly the number of acknowledged increments.
+With one key pipelining gains nothing, because each success waits for the sync of the previous one."""
 
 CLIENTS = 16
 COUNTS = (1, 10, 1_000)
@@ -58,7 +60,7 @@ def run(context: Context):
     context.plot("Successful compare-and-sets a second by keys", "keys", "successes a second",
                  {name: [(keys, median(each.per_second for each in side[keys])) for keys in COUNTS]
                   for name, side in (("Pathmirror, if-match", ours), ("etcd, transactions", theirs))}, log_y=True)
-    context.note("the counters have become larger by exactly what was answered, on both sides, in every round")
+    context.note("the counters grew by exactly the number of acknowledged increments, on both sides, in every round")
 
 
 def encoded(text: str) -> str:

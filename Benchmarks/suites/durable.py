@@ -11,10 +11,12 @@ from suites.puts import KEYS, LENGTH, Sides, filled, verify
 
 NAME = "durable"
 TITLE = "Durable writes"
-TEXT = """A PUT of a string of 200 bytes to one of 10,000 paths that exist, acknowledged when it is synced to the disk, by 1 to 256 keep-alive
-connections. Beside it pgbench, on the same PostgreSQL: log insert and leaf upsert in one transaction, sent in one round trip; and a put of the
-same value to etcd (one member) by its HTTP gateway. pgbench's sequence may have gaps, and has no HTTP to speak; etcd's own protocol is gRPC, and
-its HTTP gateway a translator before it. PostgreSQL has a hundred connections here, so that 256 of ours stand beside 64 clients of pgbench."""
+TEXT = """A PUT of a string of 200 bytes to one of 10,000 existing paths, by 1 to 256 keep-alive connections.
+pgbench, on the same PostgreSQL, inserts a log row and upserts a leaf in one transaction and one round trip.
+etcd (one member) gets a put of the same value by its HTTP gateway.
+pgbench's sequence may have gaps, and pgbench does not use HTTP.
+etcd's own protocol is gRPC, which its HTTP gateway translates.
+PostgreSQL has a hundred connections here, so 256 connections to the gateway are compared with 64 clients of pgbench."""
 
 CONNECTIONS = (1, 8, 64, 256)
 # PostgreSQL has a hundred connections: whoever has more clients puts a pool before it.

@@ -9,9 +9,9 @@ from suites.puts import KEYS, LENGTH, Sides, filled, verify
 
 NAME = "fanout"
 TITLE = "Fan-out writes"
-TEXT = """One update of ten paths with a string of 200 bytes each, atomic, one entry of the log, by 64 connections (PATCH). Beside it an etcd transaction
-of ten puts of the same values by its HTTP gateway, and an SQL transaction of one log insert and ten upserts (one statement for the
-insert and one for all ten, in one round trip)."""
+TEXT = """One atomic update of ten paths with a string of 200 bytes each, which is one entry of the log, by 64 connections (PATCH).
+etcd executes a transaction of ten puts of the same values by its HTTP gateway.
+SQL executes a transaction of one log insert and ten upserts, in two statements and one round trip."""
 
 ETCD_LENGTH = 201
 CONNECTIONS = 64

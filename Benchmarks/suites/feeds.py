@@ -7,12 +7,16 @@ from harness.report import typical
 
 NAME = "feeds"
 TITLE = "Change feeds"
-TEXT = """A durable feed beside consumer groups of Redis Streams (`appendonly yes`, `appendfsync always`) and PgQ: strings of 200 bytes at 10,000 keys, and a
-message is acknowledged before its consumer asks for more. PgQ is in the same PostgreSQL as the gateway, with a queue for each consumer; it acknowledges by
-batches only, as large as its ticks make them, and its consumers look every 2 ms, as nobody tells them. Feeds keep the order of each key beside, which the
-others do not promise to several consumers. Times count from when a write was sent, by a connection that waits for its answer: where fewer writes are taken than were
-offered, they leave out what the others waited, and are better than those of the rate offered. The aims there are the best figures that are published for a log server on two processors. A message that
-is missing makes the race void; that none is out of order is for tests to show. PgQ's daemon at times does not tick for many seconds: the largest figures show it."""
+TEXT = """A durable feed, compared with consumer groups of Redis Streams (`appendonly yes`, `appendfsync always`) and with PgQ.
+The messages are strings of 200 bytes at 10,000 keys, and a consumer acknowledges a message before it asks for more.
+PgQ is in the same PostgreSQL as the gateway, with a queue for each consumer.
+It acknowledges whole batches, whose size depends on its ticks, and its consumers poll every 2 ms.
+Feeds also keep the order of each key, which the other two do not promise to several consumers.
+Times count from the sending of a write, by a connection that waits for its answer.
+If fewer writes are accepted than offered, these times omit the waits of the others, and are better than those of the offered rate.
+The aims for that rate are the best published figures for a log server on two processors.
+A missing message voids the race; other tests check the order.
+PgQ's daemon sometimes does not tick for many seconds, which the largest figures show."""
 
 CONSUMERS = 10
 # What the best published figure for a log server on a machine of this size was measured with.

@@ -14,11 +14,16 @@ from suites.puts import LENGTH
 
 NAME = "growth"
 TITLE = "Growth"
-TEXT = """PUTs of 200 bytes to leaves at random, 64 connections, by what is there already: ever more leaves in nodes of 100 children; as many leaves as children
-of one node; ever more namespaces, with PUTs of a number to four leaves of each; and listeners on another path. The leaves of trees have values as long as those that replace them: where rows
-grow, pages fill up, and every row that has to move gets an entry in the index besides. Each size is beside the smallest, by turns. The aim is for trees whose index PostgreSQL's
-cache (`shared_buffers`) can hold. The write-ahead log of a write is told beside: after a checkpoint PostgreSQL writes each page whole that is changed for the first time, and random writes into a large tree meet more
-such pages. That is PostgreSQL's price for torn pages, and not the gateway's."""
+TEXT = """PUTs of 200 bytes to random leaves by 64 connections, with growing amounts of existing data.
+The data is leaves in nodes of 100 children, as many leaves as children of one node, or namespaces; or there are listeners on another path.
+Among namespaces, the PUTs write a number to four leaves of each.
+The leaves of trees have values as long as those that replace them.
+Otherwise rows grow, pages fill up, and every row that moves needs another entry in the index.
+Each size takes turns with the smallest one.
+The aim is for trees whose index fits into PostgreSQL's cache (`shared_buffers`).
+The table also states the write-ahead log of a write.
+After a checkpoint PostgreSQL logs each page completely at its first change, and random writes into a large tree change more such pages.
+PostgreSQL needs this against torn pages; it is no cost of the gateway."""
 
 WIDTH = 100
 LISTENERS = 1_000

@@ -14,11 +14,12 @@ from suites.listeners import PATH, Fanout, Writer, slowed
 
 NAME = "live"
 TITLE = "Live fan-out"
-TEXT = """One writer PUTs ever other values to a path on which 1 to 10,000 clients listen, by server-sent events or by realtime WebSockets. Beside it
-`clients/broadcast.c`: as many threads as there are processors send the same bytes to as many sockets and do nothing else; no database, no protocol.
-The client that counts the events is one process on the same two processors, beside both sides alike; hence processor time of the server is what is
-compared. With one listener nearly all of it is the write itself, which the broadcast has not: the aim is for its cost to vanish beside the events'. Every listener has to get every event, once and in order. The next event is sent when
-the one before it has been answered, so the times are those of a closed loop."""
+TEXT = """One writer PUTs changing values to a path on which 1 to 10,000 clients listen, by server-sent events or realtime WebSockets.
+`clients/broadcast.c` has as many threads as there are processors, and sends the same bytes to as many sockets, without a database or a protocol.
+The client that counts the events is one process on the same two processors for both sides, so the race compares the server's processor time.
+With one listener nearly all of that time is the write itself, which the broadcast does not have; with many listeners its share should vanish.
+Every listener must receive every event, once and in order.
+The writer sends the next value after the answer to the previous one, so the times are those of a closed loop."""
 
 COUNTS = (1, 100, 1_000, 10_000)
 OTHER_FILES = 500

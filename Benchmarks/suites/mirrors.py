@@ -12,8 +12,9 @@ from harness.report import typical
 
 NAME = "mirrors"
 TITLE = "Mirrors"
-TEXT = """A mirror's table made from a tree, beside `\\copy` of the same rows with their primary key; `replay mirror`, which makes it again and compares every row;
-a mirror that follows the log, and all the way from HTTP requests to the table, beside SQL that a developer would write by hand (log insert and upsert)."""
+TEXT = """A mirror's table is built from a tree, and compared with `\\copy` of the same rows with their primary key.
+`replay mirror` builds it again and compares every row.
+A mirror that follows the log, and the whole path from HTTP requests to the table, are compared with hand-written SQL (log insert and upsert)."""
 ROWS_A_TRANSACTION = 100
 CONNECTIONS = 8
 
@@ -182,9 +183,9 @@ def following(context: Context, gateway: Gateway, rows: int):
                     [b / h for b, h in zip(both, hand)], aim=0.9,
                     absolute=f"{typical(both)} (mirror alone {typical(followed)}, log insert alone {typical(logged)}) "
                              f"against {typical(hand)} rows a second")
-    context.note(f"by hand: one client, {ROWS_A_TRANSACTION} log rows, and {ROWS_A_TRANSACTION} table rows, a transaction, made by the "
-                 "server. The mirror finds the entries in the log, one a row, parses and projects them; the time that the log insert "
-                 "takes by hand is added to its own, as if one followed the other: in fact they overlap on a second core")
+    context.note(f"by hand: one client writes {ROWS_A_TRANSACTION} log rows and {ROWS_A_TRANSACTION} table rows a transaction, and the server "
+                 "generates the values. The mirror finds one entry for each row in the log, parses and projects it. The sum adds the time of "
+                 "the log insert to the mirror's time, although the two overlap on a second core")
 
 
 def through_the_gateway(context: Context, gateway: Gateway):
@@ -207,6 +208,6 @@ def through_the_gateway(context: Context, gateway: Gateway):
         hand.append(by_hand(context, gateway, ONE_ENTRY, UPSERT, clients=CONNECTIONS))
     context.measure("rows a second from HTTP request to mirror / of hand-written SQL with log insert and upsert",
                     [w / h for w, h in zip(ways, hand)], aim=0.5, absolute=f"{typical(ways)} against {typical(hand)} rows a second")
-    context.note(f"through the gateway: {CONNECTIONS} connections send PATCHes of {ROWS_A_TRANSACTION} records, each one entry of the log; by "
+    context.note(f"through the gateway: {CONNECTIONS} connections send PATCHes of {ROWS_A_TRANSACTION} records, each one entry of the log. By "
                  f"hand {CONNECTIONS} clients write one log row and {ROWS_A_TRANSACTION} table rows a transaction. The gateway's side also "
                  "has HTTP, JSON, an ordered log, and four rows of the tree for each record, and its transactions hold several requests")

@@ -11,10 +11,13 @@ from harness.wrong import Wrong
 
 NAME = "mixed"
 TITLE = "Writes and subscribers together"
-TEXT = """17,000 writes of 200 bytes a second are offered by 16 realtime WebSockets to 100 paths, in an open loop: each write is due at its time, whatever the
-gateway does, and all times are counted from when it was due (no coordinated omission). Each path has one subscriber by server-sent events: 17,000 events
-a second. The aims are the best figures that are published for a log server on two processors. A missing, repeated or reordered event, or an answer that is
-not `ok`, makes the race void. The plot has the round whose p50 is the median. The one process that writes, subscribes and checks has its share of the same two processors."""
+TEXT = """16 realtime WebSockets offer 17,000 writes of 200 bytes a second to 100 paths, in an open loop.
+Each write is due at a fixed time, and all times count from that time (no coordinated omission).
+Each path has one subscriber by server-sent events, which gives 17,000 events a second.
+The aims are the best published figures for a log server on two processors.
+A missing, repeated or reordered event, or an answer that is not `ok`, voids the race.
+The plot shows the round with the median p50.
+The process that writes, subscribes and checks uses a part of the same two processors."""
 
 OFFERED = 17_000
 RATES = (1_000, 4_000, 8_000, 12_000, OFFERED)
@@ -48,7 +51,7 @@ def run(context: Context):
     context.plot("From a write being due to its event by writes offered", "writes a second", "milliseconds",
                  {label: [(rate, ladder[rate][name] / 1e3) for rate in RATES]
                   for label, name in (("p50", "event50"), ("p99", "event99"), ("p99.9", "event999"))}, log_x=False, log_y=True)
-    context.note("every event came once and in order, in every round, and every answer was ok")
+    context.note("every event arrived once and in order, in every round, and every answer was ok")
 
 
 def offered(port: int, rate: int, seconds: float, name: str, patience: float = 10) -> dict:

@@ -12,10 +12,12 @@ from suites.wsputs import RealtimeSides
 
 NAME = "pipelined"
 TITLE = "Durable writes, pipelined"
-TEXT = """The same writes by 64 realtime WebSockets with 16 in flight on each, beside XADDs of the same values by as many connections with as many in
-flight to a Redis with `appendonly yes` and `appendfsync always`; and HTTP PUTs beside XADDs with one in flight. Redis appends to a file and a
-list in memory. It has no tree, no rules, and no SQL behind it; it syncs once for all that arrived while it synced before, as the gateway does.
-The aim is 0.6 first, and as many as Redis after that."""
+TEXT = """The same writes by 64 realtime WebSockets, with 1, 4 and 16 writes in flight on each.
+Redis, with `appendonly yes` and `appendfsync always`, gets XADDs of the same values, with as many connections and as many in flight.
+HTTP PUTs are compared with XADDs with one in flight.
+Redis appends to a file and to a list in memory, and has no tree, no rules and no SQL.
+Like the gateway, it syncs once for all writes that arrived during the previous sync.
+The aim is 0.6 first, and the rate of Redis later."""
 
 CONNECTIONS = 64
 DEPTHS = (1, 4, 16)

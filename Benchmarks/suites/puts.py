@@ -100,4 +100,4 @@ def verify(gateway: Gateway, context: Context):
     if not result["clean"]:
         raise Wrong(f"log verify found {result['differences']} differences and {len(result['problems'])} problems")
     context.note(f"all answers were 2xx; `log verify` is clean after {result['head']:,} entries; pgbench's sequence "
-                 "leaves gaps and disorder, which the log must not have")
+                 "leaves gaps and disorder, and the log must have neither")

@@ -9,9 +9,10 @@ from harness.report import typical
 
 NAME = "sql"
 TITLE = "Writes from SQL"
-TEXT = """`pathmirror.set` from SQL sessions, each write a transaction of its own, beside pgbench's log insert and leaf upsert in one transaction and one round trip;
-gapless: with the lock that seqs without gaps in commit order need, which Pathmirror's log promises. And 1,000 writes in one transaction, beside a loop on
-the server that does the same by hand."""
+TEXT = """`pathmirror.set` from SQL sessions, each write in a transaction of its own.
+pgbench inserts a log row and upserts a leaf in one transaction and one round trip.
+Its gapless variant takes the lock that seqs without gaps in commit order require, which Pathmirror's log promises.
+1,000 writes in one transaction are compared with a loop on the server that does the same by hand."""
 # As write_many.sql has them.
 KEYS = 10_000
 LENGTH = 198
@@ -56,5 +57,5 @@ def compare(context: Context, gateway: Gateway):
     ratio("  16 sessions / pgbench, pipelined, with gapless seqs as the log has", [(a, b) for a, b, _ in sixteen], aim=1.0)
     ratio("  16 sessions / pgbench, pipelined, with gaps", [(a, c) for a, _, c in sixteen])
     ratio("  1,000 in one transaction / the same by hand in a loop on the server", many, 1_000, aim=0.6)
-    context.note("a namespace's writers wait for one another's COMMIT, and so for one another's fsync: sessions of SQL don't "
-                 "add up; gateways coalesce writes instead, and `pathmirror.update` or one transaction does so for SQL")
+    context.note("the writers of a namespace wait for each other's COMMIT, and so for each other's fsync, so the rates of SQL sessions do not "
+                 "add up. Gateways combine writes instead; in SQL, `pathmirror.update` or one transaction for several writes does that")

@@ -11,9 +11,11 @@ from harness.report import typical
 
 NAME = "import"
 TITLE = "Import, export, load"
-TEXT = """A JSON export of a million leaves into a namespace, out of it, and into the gateway's memory after a restart (the first GET of the namespace), beside `\\copy`
-of the same leaf rows: into a table with their primary key, out of that table, and out of it in the order of their paths, as an export's keys are ordered. `\\copy` has no
-JSON document, no log and no tree."""
+TEXT = """A JSON export of a million leaves is imported into a namespace and exported from it.
+The gateway then loads it into memory, by the first GET of the namespace after a restart.
+`\\copy` transfers the same leaf rows: into a table with their primary key, out of that table, and out of it in the order of the paths.
+An export has that order, too.
+`\\copy` has no JSON document, no log and no tree."""
 
 
 def run(context: Context):
@@ -51,11 +53,11 @@ def run(context: Context):
 
     against(f"\\copy's time into a table / import's time, {data.leaves:,} leaves", "in", "import", aim=0.6)
     against("\\copy's time out of the table, ordered / export's time", "ordered", "export", aim=0.8)
-    against("  in whatever order", "out", "export")
+    against("  in any order", "out", "export")
     against("  \\copy's time into the table / export's time", "in", "export")
     against("\\copy's time out of the table, ordered / time of the first GET after a start, which loads the tree", "ordered", "load", aim=0.8)
     against("  \\copy's time into the table / that time", "in", "load")
-    context.note("export gave back what was imported")
+    context.note("the export equals the imported data")
 
 
 def timed(gateway: Gateway, context: Context, work) -> float:

@@ -35,6 +35,13 @@ def test_every_measure_has_its_row(report):
     assert "- all answers were 2xx" in page and "- others ran" in page
 
 
+def test_every_sentence_of_a_note_has_its_line(report):
+    report.notes = ["puts: " + "word " * 40 + "end. The next sentence", "ran at 0.5 of the rate. Other programs ran"]
+    page = pages(results(report))["benchmarks.md"]
+    assert "\n  The next sentence\n" in page and "- ran at 0.5 of the rate.\n  Other programs ran\n" in page
+    assert max(len(line) for line in page.splitlines() if not line.startswith("|")) <= 160
+
+
 def test_what_was_missed_stands_at_the_top(report):
     page = pages(results(report))["benchmarks.md"]
     summary = page[:page.index("## Durable writes")]
