@@ -35,7 +35,6 @@ CANNOT_RUN = {
 # The pages that are not written for this test yet. Remove a page from here when it passes.
 NOT_YET = {
     "guides/placement.md",
-    "guides/replays.md",
 }
 # The runnable pages that do not run after other pages yet. Remove a page from here when it passes.
 NOT_TOGETHER: set[str] = set()
@@ -52,7 +51,6 @@ NOT_REWRITTEN: set[str] = {
     "docs/guides/import-export.md",
     "docs/guides/mirrors.md",
     "docs/guides/placement.md",
-    "docs/guides/replays.md",
     "docs/guides/webhooks.md",
     "docs/reference/client-store.md",
     "docs/reference/command-line.md",
