@@ -47,7 +47,6 @@ PROSE = [str(page.relative_to(REPOSITORY)) for page in MARKDOWN if page.is_relat
 NOT_REWRITTEN: set[str] = {
     "CHANGELOG.md",
     "docs/guides/client.md",
-    "docs/guides/high-availability.md",
     "docs/guides/import-export.md",
     "docs/guides/mirrors.md",
     "docs/guides/placement.md",
