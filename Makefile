@@ -22,7 +22,7 @@ SWIFT_FLAGS ?=
 # The commit that `pathmirror version` shows; nothing without git
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 
-# The hot rooms are generic code across targets: without this flag they run many times slower (docs/architecture.md).
+# The hot rooms are generic code across targets: without this flag they run many times slower (docs/explanation/architecture.md).
 RELEASE_BUILD = PATHMIRROR_COMMIT=$(COMMIT) $(SWIFT) build -c release -Xswiftc -cross-module-optimization $(SWIFT_FLAGS)
 RELEASE = .build/release
 # Where the program lies that `make install` copies
