@@ -85,7 +85,7 @@ public final class SyncTree {
         _ = writes.remove(id)
         cache?.removeWrite(id)
         guard record.isVisible else { return SyncEffects() }
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         for (change, isShadowed) in zip(record.changes, shadowed) where !isShadowed {
             touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
         }
@@ -98,12 +98,12 @@ public final class SyncTree {
         return refresh(touched)
     }
 
-    private func touched(by record: WriteTree.Record) -> Touched {
+    private func touched(by record: WriteTree.Record) -> ChangedPaths {
         guard record.changes.count > 1 else {
             guard let path = record.changes.first?.path else { return .nothing }
-            return Touched(path.namesPriority ? path.parent ?? .root : path)
+            return ChangedPaths(path.namesPriority ? path.parent ?? .root : path)
         }
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         for change in record.changes {
             touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
         }

@@ -21,18 +21,18 @@ import Runtime
 /// At most one committer works on a namespace at a time: `NamespaceSchedule` assigns it, and `finishedTask` returns
 /// whether the committer queues it again. The committer passes such namespaces to the next call of
 /// `CommitterJobs.next`, which queues them after all waiting work. While a committer works in the database,
-/// `DatabaseStays` has the backend of its connection, and `BlockerWatch` looks for the sessions that block that
+/// `ActiveDatabaseCalls` has the backend of its connection, and `BlockerWatch` looks for the sessions that block that
 /// backend.
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
     private let desk = GatheringDesk(false)
-    private var jointSize: JointSize
+    private var jointSize: SharedTransactionSize
 
     /// - Parameter wake: ends the committer's wait for the database. Used by this committer only.
     init(_ core: EngineCore, index: Int, wake: WakeHandle) {
         self.core = core
-        jointSize = JointSize(most: core.settings.jointNamespaces)
+        jointSize = SharedTransactionSize(most: core.settings.jointNamespaces)
         context = CommitterContext(core, index: index, wake: wake)
     }
 
@@ -58,7 +58,7 @@ final class Committer {
             jointSize.committed()
             return nil
         }
-        var commit = JointCommit(context, namespaces: jointSize.next)
+        var commit = SharedTransaction(context, namespaces: jointSize.next)
         guard let ended = commit.run(namespace) else { return nil }
         if commit.isCommitted { jointSize.committed() } else { jointSize.failed() }
         return ended.filter { $0.finishedTask(followsLog: true) }

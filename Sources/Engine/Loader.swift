@@ -19,7 +19,7 @@ final class Loader {
         self.core = core
         connection = CommitterConnection(core, name: "loader \(index)")
         loader = NamespaceLoader(
-            core, host, StretchMeter(name: "loader-\(index)", tooLongMilliseconds: 0) { _, _, _ in })
+            core, host, StallMeter(name: "loader-\(index)", tooLongMilliseconds: 0) { _, _, _ in })
     }
 
     /// Works until the engine stops.

@@ -21,7 +21,7 @@ import Runtime
 /// `AnnouncementLoop` calls `connect`, `look` and `listen` in this order, and repeats `look` and `listen` until the
 /// connection is lost. LISTEN comes before the first check, so a commit between the two is seen by both.
 /// The tail announces at most once per `announceMilliseconds`, and once more when the engine stops. Heads of a
-/// namespace that are committed in between replace one another in `CommitNews`.
+/// namespace that are committed in between replace one another in `CommitAnnouncer`.
 final class Tail: AnnouncementListener {
     private let core: EngineCore
     private let wake: WakeHandle

@@ -10,11 +10,11 @@ enum Fuzz {
         do throws(FuzzOptions.Mistake) {
             options = try FuzzOptions(Array(CommandLine.arguments.dropFirst()), targets: FuzzTarget.all.map(\.name))
         } catch {
-            Output.error("\(error.reason)\n\n\(FuzzOptions.usage(FuzzTarget.all.map(\.name)))")
+            FuzzOutput.error("\(error.reason)\n\n\(FuzzOptions.usage(FuzzTarget.all.map(\.name)))")
             exit(2)
         }
         if options.wantsHelp {
-            Output.line(FuzzOptions.usage(FuzzTarget.all.map(\.name)))
+            FuzzOutput.line(FuzzOptions.usage(FuzzTarget.all.map(\.name)))
             exit(0)
         }
         if let file = options.replay { exit(replay(file)) }
@@ -30,24 +30,25 @@ enum Fuzz {
         do throws(CrashFile.Failure) {
             evidence = try options.crashFile.map { (path) throws(CrashFile.Failure) in try CrashFile(path) }
         } catch {
-            Output.error(error.reason)
+            FuzzOutput.error(error.reason)
             return 1
         }
-        Output.line("seed \(options.seed)")
+        FuzzOutput.line("seed \(options.seed)")
         for target in targets {
             var run = FuzzRun(target, seed: options.seed)
             let finding = run.run(seconds: options.seconds / Double(targets.count), evidence: evidence)
             let (input, slowest) = run.slowest
-            Output.line(
+            FuzzOutput.line(
                 "\(target.name): \(run.executions) executions, \(run.corpus.count) inputs kept, the slowest \(input.count) bytes in \(Int(slowest * 1e6)) µs"
             )
-            if slowest > slow { Output.line("    \(Output.hex(input))") }
+            if slowest > slow { FuzzOutput.line("    \(FuzzOutput.hex(input))") }
             guard let finding else {
                 if options.wantsGrowth { lookForGrowth(target, run.corpus, options, evidence) }
                 continue
             }
-            Output.error(
-                "\(target.name): \(finding.reason)\ninput (hex): \(Output.hex(finding.input))\nseed \(options.seed)")
+            FuzzOutput.error(
+                "\(target.name): \(finding.reason)\ninput (hex): \(FuzzOutput.hex(finding.input))\nseed \(options.seed)"
+            )
             return 1
         }
         evidence?.remove()
@@ -59,24 +60,24 @@ enum Fuzz {
     ) {
         guard var growth = Growth(target, corpus: corpus, seed: options.seed, evidence: evidence) else { return }
         let (tried, lines) = growth.run(seconds: options.seconds / Double(options.targets.count))
-        Output.line("\(target.name): \(tried) inputs made long, \(lines.count) of them suspect")
-        for line in lines { Output.line("    \(line)") }
+        FuzzOutput.line("\(target.name): \(tried) inputs made long, \(lines.count) of them suspect")
+        for line in lines { FuzzOutput.line("    \(line)") }
     }
 
     /// Runs the input of a crash file again.
     private static func replay(_ path: String) -> Int32 {
         guard let (name, input) = CrashFile.read(path), let target = FuzzTarget.all.first(where: { $0.name == name })
         else {
-            Output.error("\(path) contains no input of this program")
+            FuzzOutput.error("\(path) contains no input of this program")
             return 2
         }
-        Output.line("\(name), input (hex): \(Output.hex(input))")
+        FuzzOutput.line("\(name), input (hex): \(FuzzOutput.hex(input))")
         var summary = Summary()
         if let reason = target.check(input, &summary) {
-            Output.error("\(name): \(reason)")
+            FuzzOutput.error("\(name): \(reason)")
             return 1
         }
-        Output.line("nothing found")
+        FuzzOutput.line("nothing found")
         return 0
     }
 }
@@ -145,7 +146,7 @@ struct FuzzOptions {
 }
 
 /// Writes lines to the terminal.
-enum Output {
+enum FuzzOutput {
     static func line(_ text: String) { put(text, 1) }
     static func error(_ text: String) { put(text, 2) }
 

@@ -97,7 +97,7 @@ struct Growth {
         guard isSlow(times, 3) || isGrowing(times, 3) else { return nil }
         let shown = zip(Self.sizes, times).map { "\($0 >> 10) KiB \(Int($1 * 1e6)) µs" }.joined(separator: ", ")
         return
-            "\(shown): \(Output.hex(suspect.before)) + \(Output.hex(suspect.piece)) × n + \(Output.hex(suspect.between))"
-            + " + \(Output.hex(suspect.counterpart)) × n + \(Output.hex(suspect.after))"
+            "\(shown): \(FuzzOutput.hex(suspect.before)) + \(FuzzOutput.hex(suspect.piece)) × n + \(FuzzOutput.hex(suspect.between))"
+            + " + \(FuzzOutput.hex(suspect.counterpart)) × n + \(FuzzOutput.hex(suspect.after))"
     }
 }

@@ -21,7 +21,7 @@ public final class Gateway: Sendable {
     let refusedPages = RefusedPages()
     let pushIDs = PushIDs()
     let logger: Logger
-    let facts: GatewayFacts
+    let facts: GatewayMetricFacts
     let feedBasePath: FeedBasePath
     /// Forwards feed requests to other gateways; nil if this gateway has no feeds.
     let feedClients: FeedClients?
@@ -60,7 +60,7 @@ public final class Gateway: Sendable {
         logSeats = LogSeats(settings.maxLogReadings)
         workers = WorkerPool(name: "worker", threads: settings.workers)
         realtime = RealtimeContext(databases, settings, metrics, groups, authenticator, limiter, workers, logger)
-        facts = GatewayFacts(
+        facts = GatewayMetricFacts(
             databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory, output: settings.output,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
         follow(databases.home)

@@ -9,7 +9,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private let loop: EventLoop
     private let settings: GatewaySettings
     private let router: Router
-    private let callers: Callers
+    private let callers: CallerResolver
     private let streams: StreamHub
     private let logs: LogHub
     private let realtime: RealtimeHub
@@ -23,7 +23,7 @@ final class GatewayLoop: HTTPLoopHandler {
         let services = LoopServices(
             loop: loop, settings: gateway.settings, metrics: gateway.metrics, workers: gateway.workers,
             responder: Responder(gateway.metrics))
-        callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
+        callers = CallerResolver(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.databases, gateway.groups, gateway.authenticator)
         logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.logSeats, gateway.feedBasePath)
         realtime = RealtimeHub(gateway.realtime, loop)

@@ -50,7 +50,7 @@ public final class HTTPClient: Sendable {
     ///
     /// - Returns: The id for `cancel`.
     @discardableResult
-    public func send(_ request: ClientRequest, _ completion: @escaping Completion) -> RequestID {
+    public func send(_ request: HTTPClientRequest, _ completion: @escaping Completion) -> RequestID {
         let id = RequestID(number: lastID.wrappingAdd(1, ordering: .relaxed).newValue)
         let item = Inbox.Item(
             id: id, request: request, sentAt: Clock.monotonicMilliseconds, completion: completion)
@@ -75,7 +75,7 @@ public final class HTTPClient: Sendable {
 }
 
 /// A request to another server, with its timeouts and limits.
-public struct ClientRequest: Sendable {
+public struct HTTPClientRequest: Sendable {
     public var method = "GET"
     public var url: String
     /// Names and values, which must not contain line breaks.

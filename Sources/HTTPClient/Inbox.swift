@@ -12,7 +12,7 @@ final class Inbox: Sendable {
 
     struct Item: Sendable {
         let id: HTTPClient.RequestID
-        let request: ClientRequest
+        let request: HTTPClientRequest
         /// The time when `send` was called, in monotonic milliseconds.
         let sentAt: Milliseconds
         let completion: HTTPClient.Completion

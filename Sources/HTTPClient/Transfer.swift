@@ -5,7 +5,7 @@ internal import Runtime
 final class Transfer {
     let easy: UnsafeMutableRawPointer
     let id: HTTPClient.RequestID
-    let request: ClientRequest
+    let request: HTTPClientRequest
     let slot: Inbox.Slot
     let pool: ConnectionPool
     private let completion: HTTPClient.Completion
@@ -332,7 +332,7 @@ struct Hop {
     /// Whether the origin is still the one that may receive the credentials.
     private let isTrusted: Bool
 
-    init(_ request: ClientRequest) {
+    init(_ request: HTTPClientRequest) {
         url = request.url
         method = request.method
         headers = request.headers + request.credentials
@@ -341,7 +341,8 @@ struct Hop {
         isTrusted = true
     }
 
-    private init(url: String, method: String, _ request: ClientRequest, hasBody: Bool, count: Int, isTrusted: Bool) {
+    private init(url: String, method: String, _ request: HTTPClientRequest, hasBody: Bool, count: Int, isTrusted: Bool)
+    {
         self.url = url
         self.method = method
         let bodyHeaders: Set<String> = hasBody ? [] : ["content-type", "content-encoding", "content-length"]
@@ -354,7 +355,7 @@ struct Hop {
     }
 
     /// Returns the hop after a redirect to `target`, or nil if the response is not a redirect to follow.
-    func redirected(to target: String, status: Int, _ request: ClientRequest) -> Hop? {
+    func redirected(to target: String, status: Int, _ request: HTTPClientRequest) -> Hop? {
         let repeats = status == 307 || status == 308
         guard repeats || (301...303).contains(status) && request.redirects == .all else { return nil }
         var isTrusted = isTrusted

@@ -2,12 +2,12 @@
 public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertible {
     public struct Problem: Sendable, Equatable {
         /// The mistake's position, or nil if the definition didn't come from a file.
-        public let place: SourcePlace?
+        public let place: SourcePosition?
         /// The part of the definition, such as `columns.title.type`.
         public let part: String
         public let reason: String
 
-        public init(place: SourcePlace?, part: String, reason: String) {
+        public init(place: SourcePosition?, part: String, reason: String) {
             self.place = place
             self.part = part
             self.reason = reason
@@ -42,7 +42,7 @@ extension DefinitionNoting {
     /// Notes a mistake.
     ///
     /// - Parameter part: the part of the definition, such as `columns.title.type`.
-    public mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
+    public mutating func note(_ place: SourcePosition, _ part: String, _ reason: String) {
         problems.append(.init(place: place, part: part, reason: reason))
     }
 

@@ -1,5 +1,5 @@
 /// A position in a text. Lines and columns count from 1, columns in bytes.
-public struct SourcePlace: Sendable, Equatable {
+public struct SourcePosition: Sendable, Equatable {
     public let line: Int
     public let column: Int
 
@@ -23,12 +23,12 @@ public struct SourceValue: Sendable {
 
     public struct Member: Sendable {
         public let key: String
-        public let place: SourcePlace
+        public let place: SourcePosition
         public let value: SourceValue
     }
 
     public let kind: Kind
-    public let place: SourcePlace
+    public let place: SourcePosition
 
     /// The kind of value, for messages.
     public var kindName: String {
@@ -45,7 +45,7 @@ public struct SourceValue: Sendable {
 
 /// The reason why a text is not JSON.
 public struct SourceTextError: Error {
-    public let place: SourcePlace
+    public let place: SourcePosition
     public let reason: String
 }
 
@@ -64,7 +64,7 @@ public struct SourceText {
     /// Reads the single value of a text.
     public static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
         guard String(validating: bytes, as: UTF8.self) != nil else {
-            throw SourceTextError(place: SourcePlace(line: 1, column: 1), reason: "this is not UTF-8")
+            throw SourceTextError(place: SourcePosition(line: 1, column: 1), reason: "this is not UTF-8")
         }
         return try bytes.withUnsafeBufferPointer { (buffer) throws(SourceTextError) in
             var text = SourceText(buffer)
@@ -75,7 +75,7 @@ public struct SourceText {
         }
     }
 
-    private func place(of offset: Int) -> SourcePlace {
+    private func place(of offset: Int) -> SourcePosition {
         // The last line that begins at or before the offset.
         var low = 0
         var high = lineStarts.count
@@ -83,7 +83,7 @@ public struct SourceText {
             let middle = (low + high) / 2
             if lineStarts[middle] <= offset { low = middle } else { high = middle }
         }
-        return SourcePlace(line: low + 1, column: offset - lineStarts[low] + 1)
+        return SourcePosition(line: low + 1, column: offset - lineStarts[low] + 1)
     }
 
     private func error(_ reason: String) -> SourceTextError {

@@ -17,7 +17,7 @@ public struct GatewayLease: Sendable, Equatable {
 }
 
 /// The heartbeat of a gateway, as read from its row. It changes between two reads if the gateway was alive in between.
-public struct GatewayBeat: Sendable, Hashable {
+public struct GatewayHeartbeat: Sendable, Hashable {
     public let gateway: String
     public let beat: Int64
     /// Changes with the heartbeats of gateways from before migration 9, which do not count them. Only compared for
@@ -85,14 +85,14 @@ extension LogConnection {
     }
 
     /// Returns the heartbeats of all other gateways.
-    public func beats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayBeat] {
+    public func beats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayHeartbeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 "select id::text, beat, seen_at::text from pathmirror.gateway where id <> $1", [.uuid(lease.gateway)])
-            var beats: [GatewayBeat] = []
+            var beats: [GatewayHeartbeat] = []
             for row in 0..<rows.rowCount {
                 beats.append(
-                    GatewayBeat(
+                    GatewayHeartbeat(
                         gateway: try rows.string(row, 0), beat: try rows.int64(row, 1),
                         seenAt: try rows.string(row, 2)))
             }
@@ -102,7 +102,7 @@ extension LogConnection {
 
     /// Ends the expired lease of another gateway unless its heartbeat has changed since `gateway` was read. From then
     /// on all its saves are rejected. Returns false if the lease was not ended by this call.
-    public func endLease(of gateway: GatewayBeat) throws(LogStoreError) -> Bool {
+    public func endLease(of gateway: GatewayHeartbeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 "delete from pathmirror.gateway where id = $1::uuid and beat = $2 and seen_at::text = $3",
@@ -117,11 +117,11 @@ extension LogConnection {
 /// Clocks of different machines are not compared. A lease has expired if its heartbeat has not changed for the expiry
 /// time by the watcher's own monotonic clock, during reads without long gaps. A watcher that could not read, or was
 /// suspended between two reads, starts over, because the other gateways may have been stopped as well.
-public struct BeatWatch: Sendable {
+public struct HeartbeatWatch: Sendable {
     private let leaseExpiryMilliseconds: Int64
     private let longestGapMilliseconds: Int64
     /// The time of the first read of each heartbeat.
-    private var seen: [GatewayBeat: Int64] = [:]
+    private var seen: [GatewayHeartbeat: Int64] = [:]
     private var lastLook: Int64?
 
     /// - Parameters:
@@ -137,10 +137,10 @@ public struct BeatWatch: Sendable {
     /// - Parameters:
     ///   - asked: monotonic milliseconds before the database was queried.
     ///   - answered: monotonic milliseconds after the database answered.
-    public mutating func look(_ beats: [GatewayBeat], asked: Int64, answered: Int64) -> [GatewayBeat] {
+    public mutating func look(_ beats: [GatewayHeartbeat], asked: Int64, answered: Int64) -> [GatewayHeartbeat] {
         if let lastLook, asked - lastLook > longestGapMilliseconds { forget() }
         lastLook = answered
-        var now: [GatewayBeat: Int64] = [:]
+        var now: [GatewayHeartbeat: Int64] = [:]
         for beat in beats { now[beat] = seen[beat] ?? answered }
         seen = now
         return beats.filter { beat in now[beat].map { asked - $0 >= leaseExpiryMilliseconds } ?? false }

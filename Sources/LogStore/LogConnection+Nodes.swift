@@ -39,7 +39,7 @@ extension LogConnection {
     public enum LoadStep {
         case goOn
         /// Page out the rows read so far and the following ones.
-        case pack(TreePacker)
+        case pack(TreePager)
         case end
     }
 

@@ -15,7 +15,7 @@ public struct NamespaceRecord: Sendable, Equatable {
 /// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
 public final class LogConnection {
     public struct Settings: Sendable {
-        public var connection = ConnectionSettings()
+        public var connection = PostgresConnectionSettings()
         /// The number of entries per partition of the log.
         public var entriesPerPartition: Int64 = 1_000_000
         /// Batches that change more rows than this are written with COPY.
@@ -30,7 +30,7 @@ public final class LogConnection {
         ///
         /// The server probes a silent client, and gives up sending to a client that acknowledges nothing. The client's
         /// machine or network may be down, and other sessions wait for its locks.
-        var fencedConnection: ConnectionSettings {
+        var fencedConnection: PostgresConnectionSettings {
             var connection = self.connection
             var fences = [
                 "synchronous_commit": synchronousCommit, "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1",

@@ -3,7 +3,7 @@ import Postgres
 public import Runtime
 
 /// A message from one gateway to the others of its database, as sent on the channel. Every role that can connect can
-/// send one: `PeerSeal` checks whether it is genuine.
+/// send one: `PeerSignature` checks whether it is genuine.
 public struct PeerMessage: Sendable, Equatable {
     public let sender: String
     /// Increases with each message of the sender.
@@ -38,7 +38,7 @@ public struct PeerMessage: Sendable, Equatable {
 }
 
 /// Signs and checks messages between gateways with a key that only the gateways of a database can read. Pure.
-public struct PeerSeal: Sendable {
+public struct PeerSignature: Sendable {
     private let key: Secret<[UInt8]>
 
     public init(_ key: Secret<[UInt8]>) { self.key = key }
@@ -114,8 +114,8 @@ extension LogConnection {
 
     /// Reads the key that signs messages between the gateways of this database. Returns nil if this role may not read
     /// it.
-    public func peerSeal() throws(LogStoreError) -> PeerSeal? {
-        try translated { () throws(PostgresError) -> PeerSeal? in
+    public func peerSeal() throws(LogStoreError) -> PeerSignature? {
+        try translated { () throws(PostgresError) -> PeerSignature? in
             // This is a separate statement, because PostgreSQL checks the privileges on all tables of a statement
             // before it evaluates any part of the statement.
             let privilege = try postgres.execute(
@@ -125,7 +125,7 @@ extension LogConnection {
                 """)
             guard try privilege.bool(0, 0) else { return nil }
             let rows = try postgres.execute("select key from pathmirror.gateway_key")
-            return rows.rowCount == 0 ? nil : PeerSeal(Secret(try rows.bytes(0, 0)))
+            return rows.rowCount == 0 ? nil : PeerSignature(Secret(try rows.bytes(0, 0)))
         }
     }
 }

@@ -22,7 +22,7 @@ final class NATSConnection {
         inbox = String(cString: text) + "."
         natsInbox_Destroy(text)
         do throws(NATSError) {
-            try listen(Link(core, number: number, prefixBytes: inbox.utf8.count))
+            try listen(NATSLink(core, number: number, prefixBytes: inbox.utf8.count))
         } catch {
             close()
             throw error
@@ -31,7 +31,7 @@ final class NATSConnection {
 
     /// Subscribes the link to the replies. The library retains the link until it reports the end of the subscription.
     /// It does so once, after the last reply, also if the connection breaks.
-    private func listen(_ link: Link) throws(NATSError) {
+    private func listen(_ link: NATSLink) throws(NATSError) {
         let context = Unmanaged.passRetained(link).toOpaque()
         var status = natsConnection_Subscribe(
             &subscription, connection, inbox + "*",
@@ -39,21 +39,21 @@ final class NATSConnection {
                 guard let message else { return }
                 defer { natsMsg_Destroy(message) }
                 guard let context else { return }
-                Unmanaged<Link>.fromOpaque(context).takeUnretainedValue().received(message)
+                Unmanaged<NATSLink>.fromOpaque(context).takeUnretainedValue().received(message)
             }, context)
         guard status == NATS_OK, let subscription else {
-            Unmanaged<Link>.fromOpaque(context).release()
+            Unmanaged<NATSLink>.fromOpaque(context).release()
             throw Self.error(status)
         }
         status = natsSubscription_SetOnCompleteCB(
             subscription,
             { context in
                 guard let context else { return }
-                Unmanaged<Link>.fromOpaque(context).takeRetainedValue().ended()
+                Unmanaged<NATSLink>.fromOpaque(context).takeRetainedValue().ended()
             }, context)
         guard status == NATS_OK else {
             // The connection has already broken. No message was published, so no reply is being delivered.
-            Unmanaged<Link>.fromOpaque(context).release()
+            Unmanaged<NATSLink>.fromOpaque(context).release()
             throw Self.error(status)
         }
         // The client's limit on messages also limits the number of replies.
@@ -119,7 +119,7 @@ final class NATSConnection {
 }
 
 /// Passes the replies on one connection to its client.
-final class Link: Sendable {
+final class NATSLink: Sendable {
     private let core: NATSCore
     private let number: Int
     private let prefixBytes: Int

@@ -16,13 +16,13 @@ public struct CopyWriter: ~Copyable {
     /// The number of rows ended so far.
     public private(set) var rowCount = 0
 
-    private let link: Link
+    private let link: PostgresLink
     private let timeoutMilliseconds: Milliseconds
     private var buffer: [UInt8] = []
     private var columnsInRow = 0
     private static let flushBytes = 256 * 1024
 
-    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMilliseconds: Milliseconds) {
+    init(_ link: PostgresLink, isBinary: Bool, columnCount: Int, timeoutMilliseconds: Milliseconds) {
         self.link = link
         self.isBinary = isBinary
         self.columnCount = columnCount

@@ -11,7 +11,7 @@ public import Runtime
 /// `connectionLost`, as they do after SQLSTATE 25006: the server is read-only. After any other error the connection is
 /// usable, in the transaction state that PostgreSQL defines.
 public final class PostgresConnection {
-    let link: Link
+    let link: PostgresLink
     private let interrupt: Interrupt
     /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed
     /// between calls.
@@ -38,11 +38,13 @@ public final class PostgresConnection {
     /// Connects and logs in.
     ///
     /// - Throws: `connect`, or an error of the statement that applies the session settings.
-    public init(_ url: PostgresURL, settings: ConnectionSettings = ConnectionSettings()) throws(PostgresError) {
+    public init(_ url: PostgresURL, settings: PostgresConnectionSettings = PostgresConnectionSettings())
+        throws(PostgresError)
+    {
         var faultyCalls = settings.faults.map { FaultyCalls($0, on: url) }
         if faultyCalls?.losesCall("connect") == true { throw PostgresError(.connect, FaultyCalls.lost) }
         interrupt = try Interrupt()
-        link = try Link.open(url, settings, interrupt)
+        link = try PostgresLink.open(url, settings, interrupt)
         cancelHandle = PostgresCancelHandle(PQgetCancel(link.connection), interrupt)
         backendPID = PQbackendPID(link.connection)
         serverVersion = Int(PQserverVersion(link.connection))
@@ -120,7 +122,7 @@ public final class PostgresConnection {
 }
 
 /// The connection parameters and timeouts of a ``PostgresConnection``.
-public struct ConnectionSettings: Sendable {
+public struct PostgresConnectionSettings: Sendable {
     /// The time from the first address to a logged-in connection, for all hosts together; 0 waits forever. The C
     /// library resolves host names, which is not limited by this.
     public var connectTimeoutMilliseconds: Milliseconds = 10_000

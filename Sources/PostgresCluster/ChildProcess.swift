@@ -22,7 +22,7 @@ enum ChildProcess {
         posix_spawn_file_actions_adddup2(&actions, output, 2)
         // Descriptors that this process has inherited may be open across exec. A server that outlives this process must
         // not keep another program's pipe open.
-        for descriptor in Files.names(in: "/proc/self/fd").compactMap({ Int32($0) }) where descriptor > 2 {
+        for descriptor in ClusterFiles.names(in: "/proc/self/fd").compactMap({ Int32($0) }) where descriptor > 2 {
             if fcntl(descriptor, F_GETFD) & FD_CLOEXEC == 0 {
                 posix_spawn_file_actions_addclose(&actions, descriptor)
             }
@@ -46,7 +46,7 @@ enum ChildProcess {
         }
         var process: pid_t = 0
         let code = posix_spawnp(&process, command[0], &actions, &attributes, arguments + [nil], environment + [nil])
-        guard code == 0 else { throw Files.fail("run \(command[0])", code) }
+        guard code == 0 else { throw ClusterFiles.fail("run \(command[0])", code) }
         return process
     }
 
@@ -56,7 +56,7 @@ enum ChildProcess {
         // started by another thread at this moment inherited this end, reading would wait for that server to end.
         var ends: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
-            throw Files.fail("create a socket pair")
+            throw ClusterFiles.fail("create a socket pair")
         }
         let process: pid_t
         do throws(ClusterError) {
@@ -67,7 +67,7 @@ enum ChildProcess {
             throw error
         }
         close(ends[1])
-        let output = Files.readAll(ends[0])
+        let output = ClusterFiles.readAll(ends[0])
         close(ends[0])
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 && errno == EINTR {}

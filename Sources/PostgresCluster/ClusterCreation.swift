@@ -3,7 +3,7 @@ import Glibc
 /// Creates the data folder: first under a temporary name, then renamed when it is complete and on disk. The remains of
 /// an interrupted creation never count as a cluster, and the next creation removes them.
 struct ClusterCreation {
-    let place: ClusterPlace
+    let place: ClusterPaths
     let user: ServerUser
     let binaries: PostgresBinaries
     let durability: ClusterSettings.Durability
@@ -12,32 +12,34 @@ struct ClusterCreation {
 
     /// Returns the major version of the cluster in a data folder, or nil if there is none.
     static func version(_ data: String) -> Int? {
-        Files.read(data + "/PG_VERSION").flatMap { Int($0.prefix { $0.isNumber }) }
+        ClusterFiles.read(data + "/PG_VERSION").flatMap { Int($0.prefix { $0.isNumber }) }
     }
 
     func run() throws(ClusterError) {
         removeUnfinished()
         let unfinished = "\(place.base)/\(Self.unfinishedPrefix)\(getpid())"
-        guard mkdir(unfinished, 0o700) == 0 else { throw Files.fail("create the folder \(unfinished)") }
+        guard mkdir(unfinished, 0o700) == 0 else { throw ClusterFiles.fail("create the folder \(unfinished)") }
         do throws(ClusterError) {
-            try Files.own(unfinished, user)
+            try ClusterFiles.own(unfinished, user)
             try initialize(unfinished)
             let access = unfinished + "/pg_hba.conf"
-            try Files.write(access, ServerConfiguration.hostBasedAuthentication, mode: 0o600, owner: user)
+            try ClusterFiles.write(access, ServerConfiguration.hostBasedAuthentication, mode: 0o600, owner: user)
             if durability == .full {
                 try sync(unfinished)
             }
-            guard rename(unfinished, place.data) == 0 else { throw Files.fail("rename \(unfinished) to \(place.data)") }
-            try Files.syncDirectory(place.base)
+            guard rename(unfinished, place.data) == 0 else {
+                throw ClusterFiles.fail("rename \(unfinished) to \(place.data)")
+            }
+            try ClusterFiles.syncDirectory(place.base)
         } catch {
-            Files.removeTree(unfinished)
+            ClusterFiles.removeTree(unfinished)
             throw error
         }
     }
 
     private func removeUnfinished() {
-        for name in Files.names(in: place.base) where name.hasPrefix(Self.unfinishedPrefix) {
-            Files.removeTree("\(place.base)/\(name)")
+        for name in ClusterFiles.names(in: place.base) where name.hasPrefix(Self.unfinishedPrefix) {
+            ClusterFiles.removeTree("\(place.base)/\(name)")
         }
     }
 

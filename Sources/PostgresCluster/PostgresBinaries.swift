@@ -49,8 +49,8 @@ struct PostgresBinaries: Equatable {
         {
             directories.append(String(answer.output.prefix { !$0.isNewline }))
         }
-        directories += Files.names(in: "/usr/lib/postgresql").map { "/usr/lib/postgresql/\($0)/bin" }
-        directories += Files.names(in: "/usr").filter { $0.hasPrefix("pgsql-") }.map { "/usr/\($0)/bin" }
+        directories += ClusterFiles.names(in: "/usr/lib/postgresql").map { "/usr/lib/postgresql/\($0)/bin" }
+        directories += ClusterFiles.names(in: "/usr").filter { $0.hasPrefix("pgsql-") }.map { "/usr/\($0)/bin" }
         var seen: Set<String> = []
         return directories.compactMap { directory in
             guard seen.insert(directory).inserted, isProgram(directory + "/initdb"), isProgram(directory + "/postgres"),

@@ -10,11 +10,11 @@ extension PostgresCluster {
         let progress = settings.progress ?? { _ in }
         // As root, other users may pass through the directory but not list it, because the server's user must reach its
         // folder.
-        try Files.createDirectory(settings.dataDirectory, mode: geteuid() == 0 ? 0o711 : 0o700)
-        let root = try Files.absolute(settings.dataDirectory)
+        try ClusterFiles.createDirectory(settings.dataDirectory, mode: geteuid() == 0 ? 0o711 : 0o700)
+        let root = try ClusterFiles.absolute(settings.dataDirectory)
         var locks = [try DirectoryLock(root)]
         let user = try ServerUser(existingData: root + "/pgdata")
-        let place = try ClusterPlace(root: root, user: user, progress: progress)
+        let place = try ClusterPaths(root: root, user: user, progress: progress)
         if place.isElsewhere {
             // Two links may lead to one cluster.
             locks.append(try DirectoryLock(place.base))
@@ -29,21 +29,21 @@ extension PostgresCluster {
             try StalePostmaster.clear(data: place.data, socketDirectory: place.socketDirectory, progress: progress)
         }
         let configuration = ServerConfiguration.text(settings, hasLZ4: hasLZ4(place, user, binaries))
-        try Files.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
+        try ClusterFiles.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
         let postmaster = try launch(place, user, binaries, settings)
         return PostgresCluster(postmaster, place, locks, majorVersion: binaries.majorVersion)
     }
 
     /// Whether the server was built with LZ4, which costs a fraction of the standard compression.
-    private static func hasLZ4(_ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
+    private static func hasLZ4(_ place: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
         let question = [
             binaries.postgres, "-D", place.data, "-c", "wal_compression=lz4", "-C", "wal_compression",
         ]
         return (try? ChildProcess.run(user.command(question)))?.status == 0
     }
 
-    private static func requireOwner(_ place: ClusterPlace, _ user: ServerUser) throws(ClusterError) {
-        guard let owner = Files.status(place.data)?.st_uid, owner != user.userID else { return }
+    private static func requireOwner(_ place: ClusterPaths, _ user: ServerUser) throws(ClusterError) {
+        guard let owner = ClusterFiles.status(place.data)?.st_uid, owner != user.userID else { return }
         throw ClusterError(
             .system,
             "the cluster in \(place.data) belongs to the user \(ServerUser.name(of: owner)): "
@@ -53,7 +53,7 @@ extension PostgresCluster {
     /// Starts the server and waits until it answers. Retries only while the last processes of a crashed server still
     /// hold its shared memory.
     private static func launch(
-        _ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
+        _ place: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
     ) throws(ClusterError) -> Postmaster {
         let log = try openLog(place.log)
         defer { close(log) }
@@ -87,7 +87,7 @@ extension PostgresCluster {
 
     private static func openLog(_ path: String) throws(ClusterError) -> Int32 {
         let log = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard log >= 0 else { throw Files.fail("open \(path)") }
+        guard log >= 0 else { throw ClusterFiles.fail("open \(path)") }
         if lseek(log, 0, SEEK_END) > logBytesMax {
             ftruncate(log, 0)
         }
@@ -98,11 +98,11 @@ extension PostgresCluster {
     private static let logBytesMax = 10 * 1024 * 1024
 
     private static func waitUntilReady(
-        _ postmaster: Postmaster, _ place: ClusterPlace, _ settings: ClusterSettings, _ logStart: off_t
+        _ postmaster: Postmaster, _ place: ClusterPaths, _ settings: ClusterSettings, _ logStart: off_t
     ) throws(ClusterError) {
         // This database exists from the beginning; the cluster's own may not exist yet.
         let maintenance = url(place, database: "postgres")
-        var connection = ConnectionSettings()
+        var connection = PostgresConnectionSettings()
         connection.connectTimeoutMilliseconds = 5_000
         let start = ContinuousClock.now
         let limit = start + .milliseconds(settings.startTimeoutMilliseconds)
@@ -149,7 +149,7 @@ extension PostgresCluster {
 
     /// Returns the fatal message that PostgreSQL logged during this start, or else the last line. If the message only
     /// reports errors in a configuration file, returns the line before it.
-    private static func reason(_ place: ClusterPlace, _ logStart: off_t) -> String {
+    private static func reason(_ place: ClusterPaths, _ logStart: off_t) -> String {
         let lines = logTail(place, from: logStart).split(whereSeparator: \.isNewline)
         var line = lines.last ?? "no log output"
         if let fatal = lines.firstIndex(where: { $0.contains("FATAL:") }) {
@@ -158,8 +158,8 @@ extension PostgresCluster {
         return "\(line) (log: \(place.log))"
     }
 
-    private static func logTail(_ place: ClusterPlace, from start: off_t) -> String {
-        guard let size = Files.status(place.log)?.st_size, size > start else { return "" }
-        return Files.read(place.log, lastBytes: min(Int(size - start), 64 * 1024)) ?? ""
+    private static func logTail(_ place: ClusterPaths, from start: off_t) -> String {
+        guard let size = ClusterFiles.status(place.log)?.st_size, size > start else { return "" }
+        return ClusterFiles.read(place.log, lastBytes: min(Int(size - start), 64 * 1024)) ?? ""
     }
 }

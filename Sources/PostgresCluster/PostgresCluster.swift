@@ -46,10 +46,10 @@ public final class PostgresCluster: Sendable {
     public let logPath: String
     public let majorVersion: Int
     private let postmaster: Postmaster
-    private let place: ClusterPlace
+    private let place: ClusterPaths
     private let locks: Mutex<[DirectoryLock]>
 
-    init(_ postmaster: Postmaster, _ place: ClusterPlace, _ locks: [DirectoryLock], majorVersion: Int) {
+    init(_ postmaster: Postmaster, _ place: ClusterPaths, _ locks: [DirectoryLock], majorVersion: Int) {
         self.postmaster = postmaster
         self.place = place
         self.locks = Mutex(locks)
@@ -112,7 +112,7 @@ public final class PostgresCluster: Sendable {
         }
     }
 
-    static func url(_ place: ClusterPlace, database: String) -> PostgresURL {
+    static func url(_ place: ClusterPaths, database: String) -> PostgresURL {
         PostgresURL(
             socketDirectory: place.socketDirectory, port: ServerConfiguration.port, user: userName, database: database)
     }
@@ -139,7 +139,7 @@ extension PostgresCluster {
     public static func runningURL(dataDirectory: String) -> PostgresURL? {
         // The server writes: process id, data directory, start time, port, socket directory, …
         let data = dataDirectory + "/pgdata"
-        guard let text = Files.read(data + "/postmaster.pid") else { return nil }
+        guard let text = ClusterFiles.read(data + "/postmaster.pid") else { return nil }
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count > 4, let process = pid_t(lines[0]),
             ProcessTable.isPostmaster(process, data: data) != .no, let port = Int(lines[3])

@@ -67,7 +67,7 @@ enum StalePostmaster {
     ) throws(ClusterError) {
         let socket = "\(socketDirectory)/.s.PGSQL.\(ServerConfiguration.port)"
         let files = [data + "/postmaster.pid", socket + ".lock"]
-        for process in files.compactMap({ processID(Files.read($0)) }) {
+        for process in files.compactMap({ processID(ClusterFiles.read($0)) }) {
             // `unknown` is another user's process, and PostgreSQL runs only as the owner of its data.
             guard ProcessTable.isPostmaster(process, data: data) == .yes else { continue }
             progress("stopping the PostgreSQL (process \(process)) that an earlier pathmirror left running")
@@ -77,7 +77,7 @@ enum StalePostmaster {
             }
         }
         for file in files + [socket] where unlink(file) != 0 && errno != ENOENT {
-            throw Files.fail("remove \(file)")
+            throw ClusterFiles.fail("remove \(file)")
         }
     }
 
@@ -113,7 +113,7 @@ enum ProcessTable {
 
     /// Returns the processes whose parent is `process`.
     static func children(of process: pid_t) -> [pid_t] {
-        Files.names(in: "/proc").compactMap { pid_t($0) }.filter { candidate in
+        ClusterFiles.names(in: "/proc").compactMap { pid_t($0) }.filter { candidate in
             guard let fields = statFields(candidate), fields.count > 1 else { return false }
             return pid_t(fields[1]) == process
         }
@@ -129,16 +129,18 @@ enum ProcessTable {
     /// which identifies the folder even if it was renamed since.
     static func isPostmaster(_ process: pid_t, data: String) -> Match {
         guard isAlive(process) else { return .no }
-        guard Files.read("/proc/\(process)/comm") == "postgres\n" else { return .no }
-        guard let itsFolder = Files.status("/proc/\(process)/cwd") else { return .unknown }
-        guard let folder = Files.status(data) else { return .no }
+        guard ClusterFiles.read("/proc/\(process)/comm") == "postgres\n" else { return .no }
+        guard let itsFolder = ClusterFiles.status("/proc/\(process)/cwd") else { return .unknown }
+        guard let folder = ClusterFiles.status(data) else { return .no }
         return itsFolder.st_dev == folder.st_dev && itsFolder.st_ino == folder.st_ino ? .yes : .no
     }
 
     /// Returns the fields after the program's name: state, parent, …. The name is in parentheses and may contain any
     /// characters.
     private static func statFields(_ process: pid_t) -> [Substring]? {
-        guard let line = Files.read("/proc/\(process)/stat"), let end = line.lastIndex(of: ")") else { return nil }
+        guard let line = ClusterFiles.read("/proc/\(process)/stat"), let end = line.lastIndex(of: ")") else {
+            return nil
+        }
         return line[line.index(after: end)...].split(separator: " ")
     }
 }

@@ -18,7 +18,7 @@ struct ServerUser: Equatable {
         groupID = getegid()
         name = Self.name(of: userID)
         guard userID == 0 else { return }
-        if let owner = Files.status(data), owner.st_uid != 0 {
+        if let owner = ClusterFiles.status(data), owner.st_uid != 0 {
             userID = owner.st_uid
             groupID = owner.st_gid
             name = Self.name(of: userID)

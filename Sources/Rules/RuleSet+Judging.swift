@@ -19,7 +19,7 @@ extension RuleSet {
             return .denied(Denial(reason: .noReadAllowed, path: path, rule: nil))
         }
         if compiled.allowsEveryRead { return .allowed }
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         return walk.read(path, root: root)
     }
@@ -30,7 +30,7 @@ extension RuleSet {
         if auth.isAdmin { return true }
         if isForThisMachine, auth.isElsewhere { return false }
         if compiled.allowsEveryRead { return true }
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer(), knowledge: .callerOnly)
         return walk.mayRead(path, root: .null)
     }
@@ -68,7 +68,7 @@ extension RuleSet {
             return .denied(Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil))
         }
         if compiled.allowsEveryWrite { return .allowed }
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         for path in paths {
             if let denial = walk.write(path, root: root, new: newRoot) { return .denied(denial) }
@@ -118,7 +118,7 @@ extension RuleSet {
             return Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil)
         }
         if compiled.allowsEveryWrite { return nil }
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer(), knowledge: knowledge)
         for path in paths {
             if let denial = walk.refusal(of: path, below: reach == .pathAndBelow, root: root) { return denial }

@@ -7,7 +7,7 @@ public final class SQLiteConnection {
     /// Opens a database, and creates it if it does not exist.
     ///
     /// - Parameter patience: How long to wait if another connection has locked the file, in milliseconds.
-    public init(_ place: SQLitePlace, patience: Int32 = 0) throws(SQLiteError) {
+    public init(_ place: SQLiteLocation, patience: Int32 = 0) throws(SQLiteError) {
         let name =
             switch place {
             case .memory: ":memory:"
@@ -107,7 +107,7 @@ extension SQLiteConnection {
 }
 
 /// The location of an SQLite database.
-public enum SQLitePlace: Sendable, Equatable {
+public enum SQLiteLocation: Sendable, Equatable {
     case memory
     case file(String)
 }

@@ -11,7 +11,7 @@
 ///
 /// - `entries`: up to `width` children, sorted by key.
 /// - `inner`: up to `width` slabs, the lowest key of each, and the sums of their `count` and `rowCount`.
-/// - `paged`: represents slabs that `TreePacker` has written to a page. A read uses the page's content. A change copies the
+/// - `paged`: represents slabs that `TreePager` has written to a page. A read uses the page's content. A change copies the
 ///   content into slabs of the new version, without the page.
 ///
 /// A search descends, at each `inner`, into the last slab whose lowest key is not greater than the key. An insertion into a

@@ -17,7 +17,7 @@ extension Node {
 
 /// Counts the heap memory of trees in addition to that of a known tree. The known tree is walked once, for any number of
 /// counts.
-public struct HeapBesides: Sendable {
+public struct AdditionalHeap: Sendable {
     private let known: HeapCount
 
     /// - Parameter known: the other tree, or null for none. O(size of the tree).

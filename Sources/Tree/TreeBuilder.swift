@@ -28,7 +28,7 @@ public struct TreeBuilder: ~Copyable {
     private var heapBytes = 0
     /// Rows that arrived out of order, as rows with long paths do.
     private var late: [(Path, Node)] = []
-    private var packer: TreePacker?
+    private var packer: TreePager?
 
     /// Fewer rows repeat too few keys to justify a cache.
     private static let leastRowsForCache = 256
@@ -105,7 +105,7 @@ public struct TreeBuilder: ~Copyable {
     // MARK: Pages
 
     /// Pages out finished parts from now on, so that the tree may be larger than memory.
-    public mutating func beginPacking(_ packer: consuming TreePacker) {
+    public mutating func beginPacking(_ packer: consuming TreePager) {
         // The parts that are already finished. The rest of the branches above follows with its rows.
         finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
         // An earlier packer may have ended and left runs in memory.

@@ -81,14 +81,14 @@ private struct QueueWorld {
 
     private enum State { case idle, waiting, sending }
 
-    private var queue = TransactionQueue()
+    private var queue = TransactionTurns()
     private var clients: [State]
     /// The number of refusals per client since the queue knows the client.
     private var refusals: [Int]
     /// The clients that the queue knows: those that were refused or wait.
     private var members: Set<String> = []
     /// The slots that have started and are checked.
-    private var slots: [TransactionQueue.Slot] = []
+    private var slots: [TransactionTurns.Slot] = []
     private var now: Int64 = 0
     private static let patience: Int64 = 100
     private static let remote = "gateway x"
@@ -134,7 +134,7 @@ private struct QueueWorld {
             let arrival = queue.arrives(name(client), mayWait: mayWait, at: now)
             clients[client] = arrival == .isSent ? .sending : .waiting
             if arrival != .isSent { members.insert(name(client)) }
-            let mostBefore = TransactionQueue.refusalsBeforeHolding - 1
+            let mostBefore = TransactionTurns.refusalsBeforeHolding - 1
             switch arrival {
             case .waits where !mayWait: Issue.record("who may not wait waits")
             case .holds where refusals[client] <= mostBefore: Issue.record("held after \(refusals[client]) refusals")
@@ -174,7 +174,7 @@ private struct QueueWorld {
         follow(queue.leaves(name(client), at: now))
     }
 
-    private mutating func follow(_ outcome: TransactionQueue.Outcome) {
+    private mutating func follow(_ outcome: TransactionTurns.Outcome) {
         guard let slot = outcome.next else { return }
         if !members.contains(slot.session) { Issue.record("\(slot.session) has a slot and is not there") }
         slots.append(slot)
@@ -243,15 +243,15 @@ private struct GatewaysWorld {
         /// The client's write reaches the database.
         case commit(Int)
         /// A notice reaches a gateway.
-        case notice(TransactionQueue.Notice, from: Int, to: Int)
-        case check(TransactionQueue.Slot, gateway: Int)
+        case notice(TransactionTurns.Notice, from: Int, to: Int)
+        case check(TransactionTurns.Slot, gateway: Int)
     }
 
     private(set) var value = 0
     let wanted: Int
     private(set) var mostRefusals = 0
     private var clients: [Client] = []
-    private var queues: [TransactionQueue]
+    private var queues: [TransactionTurns]
     private var agenda: [(time: Int64, order: Int, work: Work)] = []
     private var orders = 0
     private var now: Int64 = 0
@@ -268,7 +268,7 @@ private struct GatewaysWorld {
         self.lostPercent = lostPercent
         self.patience = patience
         self.pause = pause
-        queues = Array(repeating: TransactionQueue(), count: gateways)
+        queues = Array(repeating: TransactionTurns(), count: gateways)
         for gateway in 0..<gateways {
             for _ in 0..<clientsEach { clients.append(Client(gateway: gateway, left: 5)) }
         }
@@ -361,7 +361,7 @@ private struct GatewaysWorld {
         if clients[client].left > 0 { add(.send(client), after: Int64(random.below(10))) }
     }
 
-    private mutating func follow(_ outcome: TransactionQueue.Outcome, gateway: Int) {
+    private mutating func follow(_ outcome: TransactionTurns.Outcome, gateway: Int) {
         if let notice = outcome.notice {
             for other in queues.indices where other != gateway && random.below(100) >= lostPercent {
                 add(.notice(notice, from: gateway, to: other), after: Int64(1 + random.below(8)))

@@ -24,8 +24,8 @@ import Testing
 
     private static func request(
         _ url: String, _ networks: [String] = [], hosts: Set<String> = []
-    ) -> ClientRequest {
-        var request = ClientRequest.plain(url)
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest.plain(url)
         request.addresses = .publicOnly(except: .init(networks: networks.compactMap(IPNetwork.init), hosts: hosts))
         return request
     }

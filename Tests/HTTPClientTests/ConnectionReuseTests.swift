@@ -155,7 +155,7 @@ import Testing
         let client = try HTTPClient()
         defer { client.stop() }
         #expect(try client.result(.plain(server.url()))?.get().status == 200)
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.method = "POST"
         request.body = [UInt8](repeating: 0x61, count: 32 << 20)
         let result = client.result(request)
@@ -171,7 +171,7 @@ import Testing
         let client = try HTTPClient()
         defer { client.stop() }
         for (name, connections) in [("a", 1), ("b", 2), ("a", 2), ("b", 2), ("", 3), ("", 3)] {
-            var request = ClientRequest.plain(server.url("/"))
+            var request = HTTPClientRequest.plain(server.url("/"))
             request.connections = name
             #expect(try client.result(request)?.get().status == 200)
             #expect(server.connections == connections)
@@ -186,7 +186,7 @@ import Testing
         let client = try HTTPClient(settings)
         defer { client.stop() }
         for number in 0..<20 {
-            var request = ClientRequest.plain(server.url("/"))
+            var request = HTTPClientRequest.plain(server.url("/"))
             request.connections = "\(number)"
             #expect(try client.result(request)?.get().status == 200)
         }

@@ -17,7 +17,7 @@ import Testing
         }
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.truncatesResponse = truncates
         return try withExtendedLifetime(server) { try #require(client.result(request)) }
     }
@@ -128,10 +128,10 @@ import Testing
         settings.maxConnections = 1
         let client = try HTTPClient(settings)
         defer { client.stop() }
-        var silent = ClientRequest.plain(server.url("/silent"))
+        var silent = HTTPClientRequest.plain(server.url("/silent"))
         silent.timeoutMilliseconds = 50
         #expect(client.failure(silent) == .timedOut)
-        var answered = ClientRequest.plain(server.url("/answered"))
+        var answered = HTTPClientRequest.plain(server.url("/answered"))
         answered.queueMilliseconds = 5_000
         #expect(try client.result(answered)?.get().status == 200)
     }

@@ -13,7 +13,7 @@ struct HTTPClientTests {
         }
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url("/a?b=c"))
+        var request = HTTPClientRequest.plain(server.url("/a?b=c"))
         request.method = "POST"
         request.headers = [("X-One", "1")]
         request.body = Array("body\u{0}more".utf8)
@@ -31,7 +31,7 @@ struct HTTPClientTests {
         }
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url("/"))
+        var request = HTTPClientRequest.plain(server.url("/"))
         request.method = method
         let response = try #require(try client.result(request)?.get())
         #expect(response.header("x-method")?.uppercased() == method)
@@ -61,7 +61,7 @@ struct HTTPClientTests {
         let server = try LocalServer { _, _ in }
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url("/"))
+        var request = HTTPClientRequest.plain(server.url("/"))
         request.timeoutMilliseconds = 50
         #expect(client.failure(request) == .timedOut)
     }
@@ -92,7 +92,7 @@ struct HTTPClientTests {
         let client = try HTTPClient()
         defer { client.stop() }
         for path in ["/length", "/stream"] {
-            var request = ClientRequest.plain(server.url(path))
+            var request = HTTPClientRequest.plain(server.url(path))
             request.maxResponseBytes = 4_999
             #expect(client.failure(request) == .responseTooLarge)
             request.maxResponseBytes = 5_000
@@ -117,7 +117,7 @@ struct HTTPClientTests {
         #expect(response.header("x-first") == nil)
         #expect(response.header("x-last") == "1")
         #expect(client.failure(.plain(server.url("/4"))) == .tooManyRedirects)
-        var request = ClientRequest.plain(server.url("/1"))
+        var request = HTTPClientRequest.plain(server.url("/1"))
         request.maxRedirects = 0
         #expect(try client.result(request)?.get().status == 302)
     }
@@ -144,11 +144,11 @@ struct HTTPClientTests {
         for url in ["", "http://", "file:///etc/passwd", "nothing at all"] {
             #expect(client.failure(.plain(url)) != nil)
         }
-        guard case .badRequest = client.failure(ClientRequest(server.url("/"))) else {
+        guard case .badRequest = client.failure(HTTPClientRequest(server.url("/"))) else {
             Issue.record("plain HTTP was allowed")
             return
         }
-        var request = ClientRequest.plain(server.url("/"))
+        var request = HTTPClientRequest.plain(server.url("/"))
         request.headers = [("X-One", "1\r\nX-Two: 2")]
         guard case .badRequest = client.failure(request) else {
             Issue.record("a header with a line break was sent")

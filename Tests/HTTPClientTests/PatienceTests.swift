@@ -15,7 +15,7 @@ import Testing
         let server = try RawServer([head + String(repeating: "x", count: 5_000)], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.maxResponseBytes = 4_000
         request.truncatesResponse = true
         let response = try #require(try withExtendedLifetime(server) { try client.result(request)?.get() })
@@ -26,7 +26,7 @@ import Testing
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"])
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.maxResponseBytes = 4
         request.truncatesResponse = true
         let response = try #require(try client.result(request)?.get())
@@ -39,7 +39,7 @@ import Testing
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.method = "POST"
         request.body = [UInt8](repeating: 0x61, count: 3_000_000)
         _ = client.result(request)
@@ -57,7 +57,7 @@ import Testing
         defer { client.stop() }
         let outcomes = Condition<[HTTPClientError?]>([])
         for patience in [300, 100] as [Milliseconds] {
-            var request = ClientRequest.plain(server.url("/"))
+            var request = HTTPClientRequest.plain(server.url("/"))
             request.timeoutMilliseconds = patience
             client.send(request) { result in
                 outcomes.broadcast { outcomes in

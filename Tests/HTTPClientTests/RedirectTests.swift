@@ -26,8 +26,8 @@ import Testing
         return Array("\(request.method) \(headers) ".utf8) + request.body
     }
 
-    private static func post(_ url: String, _ redirects: ClientRequest.Redirects) -> ClientRequest {
-        var request = ClientRequest.plain(url)
+    private static func post(_ url: String, _ redirects: HTTPClientRequest.Redirects) -> HTTPClientRequest {
+        var request = HTTPClientRequest.plain(url)
         request.method = "POST"
         request.headers = [("X-One", "1"), ("Content-Type", "application/json")]
         request.credentials = [("Authorization", "Bearer 7")]
@@ -56,7 +56,7 @@ import Testing
         let server = try Self.server()
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url("/302/303/307"))
+        var request = HTTPClientRequest.plain(server.url("/302/303/307"))
         request.method = "HEAD"
         let response = try client.result(request)?.get()
         #expect(response?.status == 200 && response?.body.isEmpty == true)

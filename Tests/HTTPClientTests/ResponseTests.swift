@@ -8,13 +8,15 @@ import Testing
 
 /// Checks that all data from a server becomes a response or an error, without misinterpretation.
 @Suite struct ResponseTests {
-    private static func result(_ answer: String, _ change: (inout ClientRequest) -> Void = { _ in }) throws -> Result<
-        ClientResponse, HTTPClientError
-    > {
+    private static func result(_ answer: String, _ change: (inout HTTPClientRequest) -> Void = { _ in }) throws
+        -> Result<
+            ClientResponse, HTTPClientError
+        >
+    {
         let server = try RawServer([answer])
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         change(&request)
         return try #require(client.result(request))
     }
@@ -100,7 +102,7 @@ import Testing
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.timeoutMilliseconds = 100
         #expect(withExtendedLifetime(server) { client.failure(request) } == .timedOut)
     }
@@ -112,7 +114,7 @@ import Testing
         settings.userAgent = "agent/1"
         let client = try HTTPClient(settings)
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url("/a%20b?c=d#fragment"))
+        var request = HTTPClientRequest.plain(server.url("/a%20b?c=d#fragment"))
         request.headers = [("X-One", "1"), ("X-Empty", ""), ("X-Tab", "a\tb")]
         _ = try client.result(request)?.get()
         request.method = "PUT"
@@ -134,7 +136,7 @@ import Testing
         let server = try RawServer([])
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest.plain(server.url())
+        var request = HTTPClientRequest.plain(server.url())
         request.headers = [(name, value)]
         #expect(client.failure(request) == .badRequest("a header contains a line break"))
         #expect(server.requests.isEmpty)
@@ -152,7 +154,7 @@ import Testing
         }
         let client = try HTTPClient(Self.trusting(folder))
         defer { client.stop() }
-        guard case .badRequest = client.failure(ClientRequest(secure.url("/"))) else {
+        guard case .badRequest = client.failure(HTTPClientRequest(secure.url("/"))) else {
             Issue.record("it was followed")
             return
         }
@@ -182,15 +184,15 @@ import Testing
         let server = try SecureServer(Self.identity(folder)) { _, exchange in exchange.respond(status: 200, body: [1]) }
         let trusting = try HTTPClient(Self.trusting(folder))
         defer { trusting.stop() }
-        #expect(try trusting.result(ClientRequest(server.url("/")))?.get().body == [1])
+        #expect(try trusting.result(HTTPClientRequest(server.url("/")))?.get().body == [1])
         // A name that differs from the certificate's, another authority, and the system's authorities.
         for (client, url) in [
             (trusting, "https://127.0.0.1:\(server.port)/"),
             (try HTTPClient(Self.trusting(folder, "other.pem")), server.url("/")),
             (try HTTPClient(), server.url("/")), (try HTTPClient(Self.trusting(folder, "none.pem")), server.url("/")),
         ] {
-            guard case .insecure = client.failure(ClientRequest(url)) else {
-                Issue.record("\(url) was trusted: \(String(describing: client.failure(ClientRequest(url))))")
+            guard case .insecure = client.failure(HTTPClientRequest(url)) else {
+                Issue.record("\(url) was trusted: \(String(describing: client.failure(HTTPClientRequest(url))))")
                 continue
             }
             client.stop()
@@ -211,7 +213,7 @@ import Testing
         let client = try HTTPClient()
         defer { client.stop() }
         let url = "https://127.0.0.1:\(server.port)/"
-        var request = ClientRequest(url)
+        var request = HTTPClientRequest(url)
         request.allowsPlainHTTP = true
         request.pinnedPublicKey = String(decoding: Base64.encode(identity.publicKeyDigest), as: UTF8.self)
         #expect(try client.result(request)?.get().body == [1])
@@ -235,7 +237,7 @@ import Testing
             requests.withLock { $0 += 1 }
             exchange.respond(status: 200)
         }
-        var toPlain = ClientRequest(plain.url("/"))
+        var toPlain = HTTPClientRequest(plain.url("/"))
         toPlain.allowsPlainHTTP = true
         toPlain.pinnedPublicKey = String(decoding: Base64.encode(identity.publicKeyDigest), as: UTF8.self)
         #expect(client.failure(toPlain) != nil && requests.withLock { $0 } == 2)
@@ -245,7 +247,7 @@ import Testing
         let server = try RawServer(["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"])
         let client = try HTTPClient()
         defer { client.stop() }
-        guard case .insecure = client.failure(ClientRequest("https://127.0.0.1:\(server.port)/")) else {
+        guard case .insecure = client.failure(HTTPClientRequest("https://127.0.0.1:\(server.port)/")) else {
             Issue.record("it was trusted")
             return
         }

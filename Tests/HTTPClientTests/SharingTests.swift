@@ -6,8 +6,8 @@ import Testing
 
 /// Checks that the requests of one group do not delay those of another.
 @Suite struct SharingTests {
-    private static func request(_ url: String, _ group: String, _ member: String = "") -> ClientRequest {
-        var request = ClientRequest.plain(url)
+    private static func request(_ url: String, _ group: String, _ member: String = "") -> HTTPClientRequest {
+        var request = HTTPClientRequest.plain(url)
         (request.group, request.member, request.connections) = (group, member, group)
         return request
     }

@@ -37,21 +37,21 @@ final class LocalServer: Sendable {
 
 extension HTTPClient {
     /// Sends a request and waits for its result.
-    func result(_ request: ClientRequest) -> Result<ClientResponse, HTTPClientError>? {
+    func result(_ request: HTTPClientRequest) -> Result<ClientResponse, HTTPClientError>? {
         let outcome = Condition<Result<ClientResponse, HTTPClientError>?>(nil)
         send(request) { result in outcome.broadcast { $0 = result } }
         return outcome.wait(milliseconds: 60_000) { $0 }
     }
 
-    func failure(_ request: ClientRequest) -> HTTPClientError? {
+    func failure(_ request: HTTPClientRequest) -> HTTPClientError? {
         if case .failure(let error) = result(request) { error } else { nil }
     }
 }
 
-extension ClientRequest {
+extension HTTPClientRequest {
     /// Returns a request to a test's server, without TLS.
-    static func plain(_ url: String) -> ClientRequest {
-        var request = ClientRequest(url)
+    static func plain(_ url: String) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url)
         request.allowsPlainHTTP = true
         return request
     }

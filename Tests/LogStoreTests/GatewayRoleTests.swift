@@ -57,7 +57,7 @@ import Tree
             _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true, stopsKeys: false)
             _ = try connection.seekFeed(namespace, feed, to: start)
             let claim = try #require(try connection.claimFeed(namespace, feed, by: worker)).claim
-            let letter = FeedLetterRecord(
+            let letter = FailedMessageRecord(
                 seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
                 message: Array("{}".utf8))
             // The second move finds the row by its key.

@@ -20,7 +20,7 @@ import Testing
         return found
     }
 
-    private static let seal = PeerSeal(Secret(Array(repeating: 7, count: 32)))
+    private static let seal = PeerSignature(Secret(Array(repeating: 7, count: 32)))
 
     private func message(_ text: String, from sender: String = "a", number: Int64 = 1, time: Int64 = 1_000) throws
         -> PeerMessage

@@ -11,34 +11,38 @@ import Testing
         try ParsedArguments(
             arguments,
             CommandSpecification(
-                "x", "", options: Database.options + [.init("ns", "NAME", "")]),
+                "x", "", options: DatabaseLocator.options + [.init("ns", "NAME", "")]),
             Environment(values: environment))
     }
 
     @Test func byItsURL() throws {
         let url = try PostgresURL("postgresql://u@h:5/d")
-        #expect(try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
-        #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"])) == url)
+        #expect(try DatabaseLocator.home(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
+        #expect(
+            try DatabaseLocator.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"]))
+                == url)
         // A URL has precedence over a folder.
         #expect(
-            try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"])) == url)
+            try DatabaseLocator.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"]))
+                == url)
     }
 
     @Test func byAFileWithItsURL() throws {
         let folder = try ScratchFolder()
         let file = try folder.file("url", "postgresql://u:hunter2@h:5/d\r\nmore\n")
         let url = try PostgresURL("postgresql://u:hunter2@h:5/d")
-        #expect(try Database.home(Self.parsed(["--database-url-file", file])) == url)
-        #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
+        #expect(try DatabaseLocator.home(Self.parsed(["--database-url-file", file])) == url)
+        #expect(try DatabaseLocator.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
         let other = "postgresql://other/d"
         // The command line has precedence over the environment, for both options.
         #expect(
-            try Database.home(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other])) == url)
+            try DatabaseLocator.home(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other]))
+                == url)
         #expect(
-            try Database.home(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
+            try DatabaseLocator.home(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
                 == PostgresURL(other))
         let error = #expect(throws: UsageError.self) {
-            try Database.home(Self.parsed(["--database-url-file", file, "--database-url", other]))
+            try DatabaseLocator.home(Self.parsed(["--database-url-file", file, "--database-url", other]))
         }
         #expect(error?.message == "Give either --database-url or --database-url-file.")
     }
@@ -47,11 +51,11 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("url", "\npostgresql://u@h/d")
         let error = #expect(throws: CommandFailure.self) {
-            try Database.home(Self.parsed(["--database-url-file", file]))
+            try DatabaseLocator.home(Self.parsed(["--database-url-file", file]))
         }
         #expect(error?.description == "The first line of \(file) has no URL.")
         #expect(throws: CommandFailure.self) {
-            try Database.home(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
+            try DatabaseLocator.home(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
         }
     }
 
@@ -103,7 +107,9 @@ import Testing
 
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
-        let error = #expect(throws: CommandFailure.self) { try Database.home(Self.parsed(["--data", folder.path])) }
+        let error = #expect(throws: CommandFailure.self) {
+            try DatabaseLocator.home(Self.parsed(["--data", folder.path]))
+        }
         #expect(error?.description.contains("or --data with the directory of a running 'pathmirror dev'") == true)
         #expect(error?.description.contains("(\(folder.path) has none)") == true)
     }
@@ -114,7 +120,7 @@ import Testing
             (["--ns", ",b"], "b"),
         ] as [([String], String)])
     func namespaces(_ arguments: [String], _ name: String) throws {
-        #expect(Database.namespaceName(try Self.parsed(arguments)) == name)
+        #expect(DatabaseLocator.namespaceName(try Self.parsed(arguments)) == name)
     }
 
     @Test(arguments: [

@@ -60,7 +60,7 @@ import Testing
     {
         let client = try HTTPClient()
         defer { client.stop() }
-        var request = ClientRequest(url)
+        var request = HTTPClientRequest(url)
         request.allowsPlainHTTP = true
         request.method = method
         request.headers = headers

@@ -16,11 +16,11 @@ final class ClusterFolder {
 
     deinit {
         for cluster in clusters { cluster.stop(.immediate) }
-        if let target = try? Files.absolute(path + "/pgdata"), target.hasPrefix("/var/lib/pathmirror/") {
-            Files.parent(of: target).map(Files.removeTree)
+        if let target = try? ClusterFiles.absolute(path + "/pgdata"), target.hasPrefix("/var/lib/pathmirror/") {
+            ClusterFiles.parent(of: target).map(ClusterFiles.removeTree)
             rmdir("/var/lib/pathmirror")
         }
-        Files.removeTree(path)
+        ClusterFiles.removeTree(path)
     }
 
     /// The messages passed to `progress`.

@@ -12,7 +12,7 @@ final class TestFolder {
         path = String(cString: try #require(mkdtemp(&template)))
     }
 
-    deinit { Files.removeTree(path) }
+    deinit { ClusterFiles.removeTree(path) }
 }
 
 /// Checks that the file operations succeed or report their failure.
@@ -20,22 +20,22 @@ final class TestFolder {
     @Test func folders() throws {
         let folder = try TestFolder()
         let deep = folder.path + "/a/b/c"
-        try Files.createDirectory(deep, mode: 0o700)
-        #expect(Files.isDirectory(deep))
+        try ClusterFiles.createDirectory(deep, mode: 0o700)
+        #expect(ClusterFiles.isDirectory(deep))
         // The parents are accessible to all users. The last folder has the requested mode.
-        #expect(Files.status(deep).map { $0.st_mode & 0o777 } == 0o700)
-        #expect(Files.status(folder.path + "/a/b").map { $0.st_mode & 0o777 } == 0o755)
+        #expect(ClusterFiles.status(deep).map { $0.st_mode & 0o777 } == 0o700)
+        #expect(ClusterFiles.status(folder.path + "/a/b").map { $0.st_mode & 0o777 } == 0o755)
         // An existing folder is unchanged.
-        try Files.createDirectory(deep, mode: 0o755)
-        #expect(Files.status(deep).map { $0.st_mode & 0o777 } == 0o700)
-        #expect(!Files.isDirectory(folder.path + "/none"))
+        try ClusterFiles.createDirectory(deep, mode: 0o755)
+        #expect(ClusterFiles.status(deep).map { $0.st_mode & 0o777 } == 0o700)
+        #expect(!ClusterFiles.isDirectory(folder.path + "/none"))
     }
 
     @Test func aFileInTheWay() throws {
         let folder = try TestFolder()
-        try Files.write(folder.path + "/file", "text", mode: 0o600, owner: nil)
+        try ClusterFiles.write(folder.path + "/file", "text", mode: 0o600, owner: nil)
         let error = #expect(throws: ClusterError.self) {
-            try Files.createDirectory(folder.path + "/file/below", mode: 0o700)
+            try ClusterFiles.createDirectory(folder.path + "/file/below", mode: 0o700)
         }
         #expect(error?.kind == .system)
         #expect(error?.message.hasPrefix("cannot ") == true)
@@ -45,61 +45,65 @@ final class TestFolder {
     @Test func writingAndReading() throws {
         let folder = try TestFolder()
         let path = folder.path + "/file"
-        try Files.write(path, "one\ntwo\n", mode: 0o640, owner: nil)
-        #expect(Files.read(path) == "one\ntwo\n")
-        #expect(Files.status(path).map { $0.st_mode & 0o777 } == 0o640)
+        try ClusterFiles.write(path, "one\ntwo\n", mode: 0o640, owner: nil)
+        #expect(ClusterFiles.read(path) == "one\ntwo\n")
+        #expect(ClusterFiles.status(path).map { $0.st_mode & 0o777 } == 0o640)
         // Another text replaces the file as a whole.
-        try Files.write(path, "3", mode: 0o600, owner: nil)
-        #expect(Files.read(path) == "3")
-        #expect(Files.read(folder.path + "/none") == nil)
+        try ClusterFiles.write(path, "3", mode: 0o600, owner: nil)
+        #expect(ClusterFiles.read(path) == "3")
+        #expect(ClusterFiles.read(folder.path + "/none") == nil)
         #expect(throws: ClusterError.self) {
-            try Files.write(folder.path + "/none/file", "x", mode: 0o600, owner: nil)
+            try ClusterFiles.write(folder.path + "/none/file", "x", mode: 0o600, owner: nil)
         }
     }
 
     @Test(arguments: [(0, ""), (1, "8"), (3, "678"), (8, "12345678"), (100, "12345678")])
     func theEndOfAFile(_ limit: Int, _ expected: String) throws {
         let folder = try TestFolder()
-        try Files.write(folder.path + "/log", "12345678", mode: 0o600, owner: nil)
-        #expect(Files.read(folder.path + "/log", lastBytes: limit) == expected)
+        try ClusterFiles.write(folder.path + "/log", "12345678", mode: 0o600, owner: nil)
+        #expect(ClusterFiles.read(folder.path + "/log", lastBytes: limit) == expected)
     }
 
     /// Checks files in /proc, whose reported size is zero.
     @Test func filesWithoutASize() {
-        #expect(Files.read("/proc/self/status")?.contains("Pid:") == true)
+        #expect(ClusterFiles.read("/proc/self/status")?.contains("Pid:") == true)
     }
 
     @Test func removing() throws {
         let folder = try TestFolder()
         let outside = try TestFolder()
-        try Files.write(outside.path + "/kept", "text", mode: 0o600, owner: nil)
-        try Files.createDirectory(folder.path + "/a/b", mode: 0o700)
-        try Files.write(folder.path + "/a/b/file", "text", mode: 0o600, owner: nil)
+        try ClusterFiles.write(outside.path + "/kept", "text", mode: 0o600, owner: nil)
+        try ClusterFiles.createDirectory(folder.path + "/a/b", mode: 0o700)
+        try ClusterFiles.write(folder.path + "/a/b/file", "text", mode: 0o600, owner: nil)
         symlink(outside.path, folder.path + "/a/link")
         symlink("nowhere", folder.path + "/a/broken")
-        Files.removeTree(folder.path + "/a")
-        #expect(Files.ownStatus(folder.path + "/a") == nil)
+        ClusterFiles.removeTree(folder.path + "/a")
+        #expect(ClusterFiles.ownStatus(folder.path + "/a") == nil)
         // The link is removed, but not its target.
-        #expect(Files.read(outside.path + "/kept") == "text")
+        #expect(ClusterFiles.read(outside.path + "/kept") == "text")
         // A missing file is not an error.
-        Files.removeTree(folder.path + "/a")
+        ClusterFiles.removeTree(folder.path + "/a")
     }
 
     @Test func names() throws {
         let folder = try TestFolder()
-        for name in ["b", "a", ".hidden"] { try Files.write(folder.path + "/" + name, "", mode: 0o600, owner: nil) }
-        #expect(Files.names(in: folder.path).sorted() == [".hidden", "a", "b"])
-        #expect(Files.names(in: folder.path + "/none").isEmpty)
+        for name in ["b", "a", ".hidden"] {
+            try ClusterFiles.write(folder.path + "/" + name, "", mode: 0o600, owner: nil)
+        }
+        #expect(ClusterFiles.names(in: folder.path).sorted() == [".hidden", "a", "b"])
+        #expect(ClusterFiles.names(in: folder.path + "/none").isEmpty)
     }
 
     @Test func linksAndWhereTheyLead() throws {
         let folder = try TestFolder()
-        try Files.createDirectory(folder.path + "/real", mode: 0o700)
+        try ClusterFiles.createDirectory(folder.path + "/real", mode: 0o700)
         symlink("real", folder.path + "/link")
-        #expect(try Files.absolute(folder.path + "/link") == Files.absolute(folder.path + "/real"))
-        #expect(Files.status(folder.path + "/link")?.st_ino == Files.status(folder.path + "/real")?.st_ino)
-        #expect(Files.ownStatus(folder.path + "/link")?.st_ino != Files.status(folder.path + "/real")?.st_ino)
-        let error = #expect(throws: ClusterError.self) { try Files.absolute(folder.path + "/none") }
+        #expect(try ClusterFiles.absolute(folder.path + "/link") == ClusterFiles.absolute(folder.path + "/real"))
+        #expect(
+            ClusterFiles.status(folder.path + "/link")?.st_ino == ClusterFiles.status(folder.path + "/real")?.st_ino)
+        #expect(
+            ClusterFiles.ownStatus(folder.path + "/link")?.st_ino != ClusterFiles.status(folder.path + "/real")?.st_ino)
+        let error = #expect(throws: ClusterError.self) { try ClusterFiles.absolute(folder.path + "/none") }
         #expect(error?.message == "cannot resolve \(folder.path)/none: No such file or directory")
     }
 
@@ -109,13 +113,13 @@ final class TestFolder {
             ("./a", "."),
         ] as [(String, String?)]) func parents(_ path: String, _ parent: String?)
     {
-        #expect(Files.parent(of: path) == parent)
+        #expect(ClusterFiles.parent(of: path) == parent)
     }
 
     @Test func errorTexts() {
-        #expect(Files.text(ENOENT) == "No such file or directory")
-        #expect(Files.fail("do it", EACCES).description == "cannot do it: Permission denied")
-        #expect(!Files.text(99_999).isEmpty)
+        #expect(ClusterFiles.text(ENOENT) == "No such file or directory")
+        #expect(ClusterFiles.fail("do it", EACCES).description == "cannot do it: Permission denied")
+        #expect(!ClusterFiles.text(99_999).isEmpty)
     }
 }
 
@@ -133,27 +137,27 @@ final class TestFolder {
         withExtendedLifetime(first) {}
         first = nil
         // The file still exists, but no process holds the lock.
-        #expect(Files.read(folder.path + "/lock") == "\(getpid())\n")
+        #expect(ClusterFiles.read(folder.path + "/lock") == "\(getpid())\n")
         withExtendedLifetime(try DirectoryLock(folder.path)) {}
     }
 
     @Test func whatIsLeftOfAnother() throws {
         let folder = try TestFolder()
-        try Files.write(
+        try ClusterFiles.write(
             folder.path + "/lock", "99999999\nand more that is longer than a number", mode: 0o600, owner: nil)
         let lock = try DirectoryLock(folder.path)
-        #expect(Files.read(folder.path + "/lock") == "\(getpid())\n")
+        #expect(ClusterFiles.read(folder.path + "/lock") == "\(getpid())\n")
         withExtendedLifetime(lock) {}
     }
 
     /// Checks that a link is not followed, because it could redirect the write to any file.
     @Test func linksAreNotFollowed() throws {
         let folder = try TestFolder()
-        try Files.write(folder.path + "/target", "kept", mode: 0o600, owner: nil)
+        try ClusterFiles.write(folder.path + "/target", "kept", mode: 0o600, owner: nil)
         symlink("target", folder.path + "/lock")
         let error = #expect(throws: ClusterError.self) { try DirectoryLock(folder.path) }
         #expect(error?.kind == .system)
-        #expect(Files.read(folder.path + "/target") == "kept")
+        #expect(ClusterFiles.read(folder.path + "/target") == "kept")
     }
 
     @Test func aFolderThatIsNotThere() throws {
@@ -287,29 +291,29 @@ final class TestFolder {
     /// Checks FNV-1a against its published values.
     @Test(arguments: [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")])
     func hashes(_ text: String, _ hash: String) {
-        #expect(ClusterPlace.hash(text) == hash)
+        #expect(ClusterPaths.hash(text) == hash)
     }
 
     @Test func hashesHaveOneLength() {
-        for number in 0..<2_000 { #expect(ClusterPlace.hash("/data/\(number)").utf8.count == 16) }
-        #expect(Set((0..<2_000).map { ClusterPlace.hash("/data/\($0)") }).count == 2_000)
+        for number in 0..<2_000 { #expect(ClusterPaths.hash("/data/\(number)").utf8.count == 16) }
+        #expect(Set((0..<2_000).map { ClusterPaths.hash("/data/\($0)") }).count == 2_000)
     }
 
     @Test(arguments: ["'", "\"", "\\", ",", "\n"]) func whatSeparatesFoldersInSettings(_ character: String) {
-        #expect(!ClusterPlace.fitsSocket("/a" + character))
-        #expect(ClusterPlace.fitsSocket("/a"))
+        #expect(!ClusterPaths.fitsSocket("/a" + character))
+        #expect(ClusterPaths.fitsSocket("/a"))
     }
 
     @Test func nothingRunsInAFolderWithoutACluster() throws {
         let folder = try TestFolder()
         #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil)
-        try Files.createDirectory(folder.path + "/pgdata", mode: 0o700)
+        try ClusterFiles.createDirectory(folder.path + "/pgdata", mode: 0o700)
         // Parts of the file that PostgreSQL writes, and numbers of other processes.
         for text in [
             "", "1", "x\n\n\n\n\n", "\(getpid())\n/d\n1\n5432\n/run\n", "999999999\n/d\n1\n5432\n/run\n",
             "-5\n/d\n1\n5432\n/run\n",
         ] {
-            try Files.write(folder.path + "/pgdata/postmaster.pid", text, mode: 0o600, owner: nil)
+            try ClusterFiles.write(folder.path + "/pgdata/postmaster.pid", text, mode: 0o600, owner: nil)
             #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil, "\(text)")
         }
     }

@@ -39,9 +39,9 @@ import Testing
     @Test func isPrivate() throws {
         let folder = ClusterFolder("private")
         let cluster = try folder.start()
-        let process = try #require(Files.status("/proc/\(cluster.postmasterPID)"))
+        let process = try #require(ClusterFiles.status("/proc/\(cluster.postmasterPID)"))
         #expect(process.st_uid != 0)
-        let socket = try #require(Files.status(folder.path + "/run"))
+        let socket = try #require(ClusterFiles.status(folder.path + "/run"))
         #expect(socket.st_mode & 0o777 == 0o700)
         #expect(socket.st_uid == process.st_uid)
         // The server has its own session, so that the terminal's Ctrl-C does not reach it.
@@ -85,7 +85,7 @@ import Testing
             try PostgresConnection(cluster.url).executeScript("CREATE TABLE kept AS SELECT 'here' AS t")
             kill(getpid(), SIGKILL)
         }
-        let orphan = try #require(StalePostmaster.processID(Files.read(path + "/pgdata/postmaster.pid")))
+        let orphan = try #require(StalePostmaster.processID(ClusterFiles.read(path + "/pgdata/postmaster.pid")))
         #expect(ProcessTable.isPostmaster(orphan, data: path + "/pgdata") == .yes)
         let cluster = try folder.start()
         #expect(try cluster.value("SELECT t FROM kept") == "here")
@@ -102,8 +102,8 @@ import Testing
         let folder = ClusterFolder("number-\(command[0])")
         let first = try folder.start()
         let files = [folder.path + "/pgdata/postmaster.pid", folder.path + "/run/.s.PGSQL.5432.lock"]
-        let texts = try files.map { try #require(Files.read($0)) }
-        let owner = try #require(Files.status(files[0]))
+        let texts = try files.map { try #require(ClusterFiles.read($0)) }
+        let owner = try #require(ClusterFiles.status(files[0]))
         first.killHard()
         let user = try ServerUser(existingData: folder.path + "/pgdata")
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
@@ -116,7 +116,7 @@ import Testing
         let isZombie = command == ["true"]
         while isZombie, ProcessTable.isAlive(other) { pause(milliseconds: 1) }
         for (file, text) in zip(files, texts) {
-            try Files.write(file, "\(other)\(text.drop { !$0.isNewline })", mode: 0o600, owner: nil)
+            try ClusterFiles.write(file, "\(other)\(text.drop { !$0.isNewline })", mode: 0o600, owner: nil)
             chown(file, owner.st_uid, owner.st_gid)
         }
         #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil)
@@ -128,11 +128,11 @@ import Testing
     @Test func anUnfinishedCreationIsDoneAgain() throws {
         let folder = ClusterFolder("unfinished")
         let remains = folder.path + "/pgdata.init-1"
-        try Files.createDirectory(remains + "/base/1", mode: 0o700)
-        try Files.write(remains + "/PG_VERSION", "15\n", mode: 0o600, owner: nil)
+        try ClusterFiles.createDirectory(remains + "/base/1", mode: 0o700)
+        try ClusterFiles.write(remains + "/PG_VERSION", "15\n", mode: 0o600, owner: nil)
         chmod(folder.path, 0o711)
         #expect(try folder.start().value("SELECT 'up'") == "up")
-        #expect(Files.status(remains) == nil)
+        #expect(ClusterFiles.status(remains) == nil)
     }
 
     @Test func aRefusedSettingIsNamed() throws {
@@ -146,10 +146,10 @@ import Testing
 
     @Test func aLargeLogBeginsAnew() throws {
         let folder = ClusterFolder("log")
-        try Files.createDirectory(folder.path, mode: 0o711)
-        try Files.write(folder.path + "/postgres.log", "x", mode: 0o600, owner: nil)
+        try ClusterFiles.createDirectory(folder.path, mode: 0o711)
+        try ClusterFiles.write(folder.path + "/postgres.log", "x", mode: 0o600, owner: nil)
         truncate(folder.path + "/postgres.log", 11 << 20)
         let cluster = try folder.start()
-        #expect(try #require(Files.status(cluster.logPath)).st_size < 1 << 20)
+        #expect(try #require(ClusterFiles.status(cluster.logPath)).st_size < 1 << 20)
     }
 }

@@ -20,14 +20,14 @@ import Testing
         let isInside = socket.contains(inner)
         #expect(isInside == (name == "spaces"))
         cluster.stop()
-        #expect(isInside || Files.status(socket.filter { $0 != "\"" }) == nil)
+        #expect(isInside || ClusterFiles.status(socket.filter { $0 != "\"" }) == nil)
     }
 
     @Test(.enabled(if: geteuid() == 0, "needs root, whose folders others cannot enter"))
     func whatTheServersUserCannotReachIsKeptElsewhere() throws {
         let closed = "/tmp/pathmirror-cluster-tests-\(getpid())-closed"
-        try Files.createDirectory(closed, mode: 0o700)
-        defer { Files.removeTree(closed) }
+        try ClusterFiles.createDirectory(closed, mode: 0o700)
+        defer { ClusterFiles.removeTree(closed) }
         let folder = ClusterFolder("elsewhere", parent: closed)
         let first = try folder.start()
         #expect(try first.value("SHOW data_directory").hasPrefix("/var/lib/pathmirror/"))
@@ -35,8 +35,8 @@ import Testing
         try PostgresConnection(first.url).executeScript("CREATE TABLE kept AS SELECT 'here' AS t")
         // A second link to the same cluster does not start a second server.
         let twin = closed + "/twin"
-        try Files.createDirectory(twin, mode: 0o700)
-        symlink(try Files.absolute(folder.path + "/pgdata"), twin + "/pgdata")
+        try ClusterFiles.createDirectory(twin, mode: 0o700)
+        symlink(try ClusterFiles.absolute(folder.path + "/pgdata"), twin + "/pgdata")
         let error = #expect(throws: ClusterError.self) {
             try PostgresCluster.start(ClusterSettings(dataDirectory: twin))
         }
@@ -51,18 +51,18 @@ import Testing
         try folder.start().stop()
         let other: uid_t = 54321
         func give(_ path: String) {
-            for name in Files.names(in: path) { give(path + "/" + name) }
+            for name in ClusterFiles.names(in: path) { give(path + "/" + name) }
             lchown(path, other, other)
         }
         give(folder.path + "/pgdata")
         let cluster = try folder.start()
-        #expect(try #require(Files.status("/proc/\(cluster.postmasterPID)")).st_uid == other)
+        #expect(try #require(ClusterFiles.status("/proc/\(cluster.postmasterPID)")).st_uid == other)
         #expect(try cluster.value("SELECT 'up'") == "up")
     }
 
     @Test func aFileInTheWayIsAnError() throws {
         let folder = ClusterFolder("file")
-        try Files.write(folder.path, "", mode: 0o600, owner: nil)
+        try ClusterFiles.write(folder.path, "", mode: 0o600, owner: nil)
         let error = #expect(throws: ClusterError.self) { try folder.start() }
         #expect(error?.kind == .system)
         #expect(error?.message.contains(folder.path) == true)

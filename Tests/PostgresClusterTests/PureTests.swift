@@ -27,10 +27,10 @@ import Testing
 
     @Test func socketPathsHaveALimit() {
         let name = "/.s.PGSQL.5432"
-        #expect(ClusterPlace.fitsSocket("/" + String(repeating: "a", count: 106 - name.count)))
-        #expect(!ClusterPlace.fitsSocket("/" + String(repeating: "a", count: 107 - name.count)))
-        #expect(!ClusterPlace.fitsSocket("/a,b"))
-        #expect(ClusterPlace.fitsSocket("/a b"))
+        #expect(ClusterPaths.fitsSocket("/" + String(repeating: "a", count: 106 - name.count)))
+        #expect(!ClusterPaths.fitsSocket("/" + String(repeating: "a", count: 107 - name.count)))
+        #expect(!ClusterPaths.fitsSocket("/a,b"))
+        #expect(ClusterPaths.fitsSocket("/a b"))
     }
 
     @Test func shellWordsAreQuoted() {
@@ -64,9 +64,9 @@ import Testing
     }
 
     @Test func parents() {
-        #expect(Files.parent(of: "/a/b") == "/a")
-        #expect(Files.parent(of: "/a") == nil)
-        #expect(Files.parent(of: "a") == ".")
-        #expect(Files.parent(of: "a/b/") == "a")
+        #expect(ClusterFiles.parent(of: "/a/b") == "/a")
+        #expect(ClusterFiles.parent(of: "/a") == nil)
+        #expect(ClusterFiles.parent(of: "a") == ".")
+        #expect(ClusterFiles.parent(of: "a/b/") == "a")
     }
 }

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func sessionSettingsAreMade() throws {
-        var settings = ConnectionSettings()
+        var settings = PostgresConnectionSettings()
         settings.sessionSettings = ["statement_timeout": "4321ms", "search_path": "pg_catalog"]
         let result = try TestDatabase.connect(settings).execute("SHOW statement_timeout")
         #expect(try result.string(0, 0) == "4321ms")
@@ -172,7 +172,7 @@ import Testing
 
     @Test func aSilentHostTakesItsShareOfTheDeadline() throws {
         let silent = try SilentServer()
-        var settings = ConnectionSettings()
+        var settings = PostgresConnectionSettings()
         settings.connectTimeoutMilliseconds = 200
         let alone = try PostgresURL(
             "host=127.0.0.1 port=\(silent.port) user=pathmirror dbname=pathmirror sslmode=disable")

@@ -30,7 +30,7 @@ import Testing
 
     @Test func aConnectionThatNobodyAnswersSaysSo() throws {
         let silent = try SilentServer()
-        var settings = ConnectionSettings()
+        var settings = PostgresConnectionSettings()
         settings.connectTimeoutMilliseconds = 100
         let url = try PostgresURL("host=127.0.0.1 port=\(silent.port) user=me dbname=shop sslmode=disable")
         let error = #expect(throws: PostgresError.self) { try PostgresConnection(url, settings: settings) }

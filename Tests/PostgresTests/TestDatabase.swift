@@ -17,7 +17,9 @@ enum TestDatabase {
         try cluster().url
     }
 
-    static func connect(_ settings: ConnectionSettings = ConnectionSettings()) throws -> PostgresConnection {
+    static func connect(_ settings: PostgresConnectionSettings = PostgresConnectionSettings()) throws
+        -> PostgresConnection
+    {
         try PostgresConnection(url(), settings: settings)
     }
 

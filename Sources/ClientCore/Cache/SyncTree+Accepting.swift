@@ -15,7 +15,7 @@ extension SyncTree {
     ///   because each of them is older than the value shown.
     public func sent(_ spec: QuerySpec, tag: ListenTag?, resumes: Bool = false) {
         let has = serverValue(of: spec)
-        let asked = Asked.waiting(has.isComplete ? has.node : nil)
+        let asked = ListenState.waiting(has.isComplete ? has.node : nil)
         cache?.asked(spec)
         if let tag {
             guard let view = tagged[tag]?.view else { return }
@@ -37,7 +37,7 @@ extension SyncTree {
 
     /// Records that the server has answered the listen without a tag that covers a path: from now on it sends all
     /// changes of the listen's data.
-    func heard(at path: Path, _ touched: inout Touched) {
+    func heard(at path: Path, _ touched: inout ChangedPaths) {
         guard let place = listeningPlace(above: path), case .waiting(let asked) = place.asked else { return }
         // This is a part of the data, and the client has no base value for it: the rest is still to come.
         if asked == nil, path != place.path {
@@ -180,7 +180,7 @@ extension SyncTree {
 }
 
 /// The state of a listen at the server.
-enum Asked {
+enum ListenState {
     /// The server has not answered. With the client's data when the listen was sent, if that was complete.
     case waiting(Node?)
     /// The server sends the changes.

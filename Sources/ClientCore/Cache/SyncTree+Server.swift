@@ -11,19 +11,19 @@ extension SyncTree {
     ///     if the data is not the server's.
     public func applyServer(_ value: Node, at path: Path, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
         let changes = [Change(path: .root, value: value)]
-        return apply(ToldChanges(changes: changes, path: path, isMerge: false, mark: mark), tag)
+        return apply(ReportedChanges(changes: changes, path: path, isMerge: false, mark: mark), tag)
     }
 
     /// Applies several values below the path, with paths relative to it, that the server has set at once.
     public func applyServer(
         _ changes: [Change], at path: Path, tag: ListenTag?, mark: LogMark? = nil
     ) -> SyncEffects {
-        apply(ToldChanges(changes: changes, path: path, isMerge: true, mark: mark), tag)
+        apply(ReportedChanges(changes: changes, path: path, isMerge: true, mark: mark), tag)
     }
 
-    private func apply(_ told: ToldChanges, _ tag: ListenTag?) -> SyncEffects {
+    private func apply(_ told: ReportedChanges, _ tag: ListenTag?) -> SyncEffects {
         if hold(told, tag) { return SyncEffects() }
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         guard let tag else {
             heard(at: told.path, &touched)
             take(told, &touched)
@@ -38,9 +38,10 @@ extension SyncTree {
 
     /// Applies a value that the client assumes until the server sends the actual one. The value answers no request.
     public func suppose(_ value: Node, at path: Path) -> SyncEffects {
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         take(
-            ToldChanges(changes: [Change(path: .root, value: value)], path: path, isMerge: false, mark: nil), &touched)
+            ReportedChanges(changes: [Change(path: .root, value: value)], path: path, isMerge: false, mark: nil),
+            &touched)
         return refresh(touched)
     }
 
@@ -68,7 +69,7 @@ extension SyncTree {
             return isNews ? refresh(view, at: place, touched) : refresh(touched)
         }
         let place = root.find(spec.path.keys[...])
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         if let place, place.isListening {
             let held = place.held ?? []
             heard(at: spec.path, &touched)
@@ -83,12 +84,12 @@ extension SyncTree {
             return refresh(touched)
         }
         setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place, mark)
-        return refresh(Touched(place.path))
+        return refresh(ChangedPaths(place.path))
     }
 
     // MARK: Data of default listens
 
-    private func take(_ told: ToldChanges, _ touched: inout Touched) {
+    private func take(_ told: ReportedChanges, _ touched: inout ChangedPaths) {
         if told.isMerge {
             cache?.applyServer(told.changes, at: told.path, of: QuerySpec(path: told.path))
         } else if let change = told.changes.first {
@@ -102,7 +103,7 @@ extension SyncTree {
 
     /// Applies a value for all listeners at, above or below its path.
     func absorb(
-        _ value: Node, at path: Path, isMerge: Bool, _ mark: LogMark?, _ touched: inout Touched
+        _ value: Node, at path: Path, isMerge: Bool, _ mark: LogMark?, _ touched: inout ChangedPaths
     ) {
         var above = root
         var depth = 0
@@ -227,8 +228,8 @@ extension SyncTree {
 
     /// Releases whole values that were present without a listen, because only a part of them is updated from now on.
     /// Returns their paths.
-    private func releaseCovers(of place: Place) -> Touched {
-        var touched = Touched.nothing
+    private func releaseCovers(of place: Place) -> ChangedPaths {
+        var touched = ChangedPaths.nothing
         while let cover = place.cover {
             release(cover)
             touched.insert(cover.path)
@@ -249,7 +250,7 @@ extension SyncTree {
 
     // MARK: Data of filtered queries
 
-    private func take(_ told: ToldChanges, _ view: View, at place: Place) {
+    private func take(_ told: ReportedChanges, _ view: View, at place: Place) {
         let spec = QuerySpec(path: place.path, query: view.query)
         if let change = told.changes.first, told.changes.count == 1, change.path.isRoot {
             cache?.applyServer(change.value, at: told.path, of: spec)
@@ -260,7 +261,7 @@ extension SyncTree {
         takeInMemory(told, view, at: place)
     }
 
-    private func takeInMemory(_ told: ToldChanges, _ view: View, at place: Place) {
+    private func takeInMemory(_ told: ReportedChanges, _ view: View, at place: Place) {
         for change in told.changes {
             let below = told.path.appending(change.path).dropFirst(place.path.depth)
             if below.isRoot {
@@ -301,7 +302,7 @@ extension SyncTree {
             view.ownChanges = nil
             return refresh(view, at: place)
         }
-        var touched = Touched.nothing
+        var touched = ChangedPaths.nothing
         absorb(value, at: spec.path, isMerge: false, mark, &touched)
         return refresh(touched)
     }
@@ -312,7 +313,7 @@ extension SyncTree {
 /// connection is lost before, none of them is applied.
 extension SyncTree {
     /// Holds a change that belongs to a resuming listen until the listen is complete. Returns whether it was held.
-    func hold(_ told: ToldChanges, _ tag: ListenTag?) -> Bool {
+    func hold(_ told: ReportedChanges, _ tag: ListenTag?) -> Bool {
         if let tag {
             // A change that is not below the query's path is not part of its data.
             guard let (place, view) = tagged[tag], view.held != nil, place.path.contains(told.path) else {
@@ -329,7 +330,7 @@ extension SyncTree {
     /// Passes the final state of the children that the server sent for a query, entry by entry, to the cache. The
     /// states in between are not for the cache: other queries that share it have been sent later data, and a child that
     /// leaves the query may remain.
-    func keep(_ selected: Node, changedBy held: [ToldChanges], of spec: QuerySpec) {
+    func keep(_ selected: Node, changedBy held: [ReportedChanges], of spec: QuerySpec) {
         guard let cache, let last = held.last else { return }
         let places = held.flatMap { told in
             told.changes.map { told.path.appending($0.path).dropFirst(spec.path.depth) }
@@ -346,7 +347,7 @@ extension SyncTree {
 }
 
 /// The changes of one entry that the server has sent at or below a path.
-struct ToldChanges {
+struct ReportedChanges {
     let changes: [Change]
     let path: Path
     /// Whether several paths were set at once.

@@ -65,7 +65,7 @@ extension ConnectionMachine {
         connection?.serverTime = hello.timestamp
         connection?.isExtended = hello.isExtended
         if hello.version != "5" { note("the server speaks version \(hello.version) of the protocol") }
-        if settings.followsGreeting, let next = ServerPlace(hello.host, isSecure: settings.isSecure) { place = next }
+        if settings.followsGreeting, let next = ServerAddress(hello.host, isSecure: settings.isSecure) { place = next }
         phase = .signingIn(since: now)
         effects.append(.report(.connected(serverTime: hello.timestamp)))
         if let token = login.appCheckToken { send(.appCheck(token: token), as: .appCheck, now: now) }
@@ -74,7 +74,7 @@ extension ConnectionMachine {
 
     /// Follows the server's request to connect to another host.
     private mutating func sendElsewhere(_ host: String, now: Int64) {
-        guard let next = ServerPlace(host, isSecure: settings.isSecure) else {
+        guard let next = ServerAddress(host, isSecure: settings.isSecure) else {
             return fail("a redirect to the invalid host \(host)", now: now)
         }
         // A greeting alone does not end the sequence of redirects: a server that greets and redirects at once could

@@ -22,7 +22,7 @@ final class Place {
     /// Whether there is a listen for all data of the path.
     var isListening = false { didSet { asked = .waiting(nil) } }
     /// The state of the listen for all data of the path at the server.
-    var asked = Asked.waiting(nil) {
+    var asked = ListenState.waiting(nil) {
         didSet {
             toldParts = []
             held = nil
@@ -31,7 +31,7 @@ final class Place {
     /// The paths of the parts that the server has sent before the whole data.
     var toldParts: Set<Path> = []
     /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
-    var held: [ToldChanges]?
+    var held: [ReportedChanges]?
     /// Whether the server sends all changes at this path.
     var isTold: Bool { if isListening, case .answered = asked { true } else { false } }
 

@@ -12,7 +12,7 @@ extension SyncTree {
         var isUnchanged: Bool { old?.isIdentical(to: new) ?? false }
     }
 
-    func refresh(_ touched: Touched) -> SyncEffects {
+    func refresh(_ touched: ChangedPaths) -> SyncEffects {
         var effects = SyncEffects()
         let touched = addingCounted(to: touched)
         if touched.isNothing { return effects }
@@ -22,7 +22,7 @@ extension SyncTree {
 
     /// Updates a view after a change of data that was sent for its query alone. Only this view may show a different
     /// value, unless `touched` contains more.
-    func refresh(_ view: View, at place: Place, _ touched: Touched = .nothing) -> SyncEffects {
+    func refresh(_ view: View, at place: Place, _ touched: ChangedPaths = .nothing) -> SyncEffects {
         var effects = SyncEffects()
         var touched = addingCounted(to: touched)
         if touched.isNothing {
@@ -35,20 +35,20 @@ extension SyncTree {
     }
 
     /// Adds the paths of increments that can be computed now.
-    private func addingCounted(to touched: Touched) -> Touched {
+    private func addingCounted(to touched: ChangedPaths) -> ChangedPaths {
         var touched = touched
         countWaiting(&touched)
         return touched
     }
 
     /// Computes waiting increments whose base value is known by now. Returns their paths.
-    func countWaiting() -> Touched {
-        var touched = Touched.nothing
+    func countWaiting() -> ChangedPaths {
+        var touched = ChangedPaths.nothing
         countWaiting(&touched)
         return touched
     }
 
-    private func countWaiting(_ touched: inout Touched) {
+    private func countWaiting(_ touched: inout ChangedPaths) {
         guard writes.hasWaiting else { return }
         for path in writes.countWaiting(over: known) {
             touched.insert(path.namesPriority ? path.parent ?? .root : path)
@@ -56,7 +56,7 @@ extension SyncTree {
     }
 
     /// Visits listeners at deeper paths first.
-    private func visit(_ place: Place, _ touched: Touched, _ inherited: Inherited?, _ events: inout [DataEvent]) {
+    private func visit(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?, _ events: inout [DataEvent]) {
         if let inherited, inherited.isUnchanged { return }
         var passedOn = inherited
         var change = LocalChange(old: .null, keys: [])
@@ -100,7 +100,7 @@ extension SyncTree {
         var keys: [Key]?
     }
 
-    private func changeLocal(_ place: Place, _ touched: Touched, _ inherited: Inherited?) -> LocalChange {
+    private func changeLocal(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?) -> LocalChange {
         let wasComplete = place.isLocalComplete
         var change = LocalChange(old: place.local)
         change.keys = updateLocal(place, touched, inherited)
@@ -131,7 +131,7 @@ extension SyncTree {
     }
 
     /// Updates the local value. Returns the only children that may differ; nil if any may.
-    private func updateLocal(_ place: Place, _ touched: Touched, _ inherited: Inherited?) -> [Key]? {
+    private func updateLocal(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?) -> [Key]? {
         let wasComplete = place.isLocalComplete
         if let inherited {
             place.local = inherited.new
@@ -182,7 +182,7 @@ extension SyncTree {
         return Node(children: keys.lazy.map { ($0, self.value(at: place.path.appending($0)) ?? .null) })
     }
 
-    private func withKnownChild(_ node: Node, at path: Path, _ key: Key, _ touched: Touched) -> Node {
+    private func withKnownChild(_ node: Node, at path: Path, _ key: Key, _ touched: ChangedPaths) -> Node {
         let place = path.appending(key)
         let old = node.child(key)
         if !touched.isWhole, !old.isNull {
@@ -193,7 +193,7 @@ extension SyncTree {
     }
 
     /// Returns the whole value at a path, read again at the touched paths.
-    private func spliced(_ node: Node, at path: Path, _ touched: Touched) -> Node {
+    private func spliced(_ node: Node, at path: Path, _ touched: ChangedPaths) -> Node {
         var result = node
         touched.forEachPath { place in result = spliced(result, at: path, place) }
         return result

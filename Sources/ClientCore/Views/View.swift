@@ -11,9 +11,9 @@ final class View {
     /// The tag of the query's own listen, if it has one.
     var tag: ListenTag? { didSet { asked = .waiting(nil) } }
     /// The state of the query's own listen at the server.
-    var asked = Asked.waiting(nil) { didSet { held = nil } }
+    var asked = ListenState.waiting(nil) { didSet { held = nil } }
     /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
-    var held: [ToldChanges]?
+    var held: [ReportedChanges]?
     /// Whether the server sends all changes of the data that the query selects.
     var isTold: Bool { if tag != nil, case .answered = asked { true } else { false } }
     /// The data that the server sent for this query alone. Nil if the whole value of the path is known or requested.

@@ -20,8 +20,8 @@ import Runtime
 ///     publish `current` to the listeners,              publish or answer by `lost[n]`;
 ///     then answer the writes                           not found: evaluate and send again
 ///
-/// `CommitChain` sends batches of one namespace one after another, `JointCommit` sends batches of several namespaces in
-/// one transaction. A batch that `JointCommit` can not finish moves to `CommitterJobs` as this value, and the next free
+/// `CommitChain` sends batches of one namespace one after another, `SharedTransaction` sends batches of several namespaces in
+/// one transaction. A batch that `SharedTransaction` can not finish moves to `CommitterJobs` as this value, and the next free
 /// committer continues with it.
 struct BatchProgress: Sendable {
     /// The evaluated writes, and the batch that they form.

@@ -7,7 +7,7 @@ struct CommitterContext {
     let core: EngineCore
     /// The number of the committer.
     let index: Int
-    let stretches: StretchMeter
+    let stretches: StallMeter
     let connection: CommitterConnection
     let follower: NamespaceFollower
     let answers: WriteAnswers

@@ -20,14 +20,14 @@ final class EngineCore: Sendable {
     let namespaces: NamespaceTable
     let peers = PeerMailbox()
     let announcements = Announcements()
-    let news = CommitNews()
-    let blockers = DatabaseStays()
+    let news = CommitAnnouncer()
+    let blockers = ActiveDatabaseCalls()
     let large = LargeQueue()
     let rules = SharedRules()
     let loads: LoadQueue
     let memory: TreeMemory
     /// One meter for each committer.
-    let stretches: [StretchMeter]
+    let stretches: [StallMeter]
     let jobs: CommitterJobs
     /// The condition on which pausing threads wait.
     private let stopping = Condition(false)
@@ -65,7 +65,7 @@ final class EngineCore: Sendable {
             recentMilliseconds: settings.recentUseMilliseconds)
         stretches = (0..<settings.committers).map { index in
             let name = "\(settings.databaseName.isEmpty ? "" : "\(settings.databaseName)/")committer-\(index)"
-            return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+            return StallMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
                 kind, nanoseconds, count in
                 logger.longStretch(of: name, kind, nanoseconds, count)
             }

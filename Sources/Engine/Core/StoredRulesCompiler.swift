@@ -7,13 +7,13 @@ import Synchronization
 struct StoredRulesCompiler {
     private let defaultRules: RulesVersion
     private let shared: SharedRules
-    private let stretches: StretchMeter
+    private let stretches: StallMeter
     private let logger: Logger
 
     /// - Parameters:
     ///   - defaultRules: the rules of namespaces without rules of their own.
     ///   - shared: rules compiled earlier.
-    init(_ defaultRules: RulesVersion, _ shared: SharedRules, _ stretches: StretchMeter, _ logger: Logger) {
+    init(_ defaultRules: RulesVersion, _ shared: SharedRules, _ stretches: StallMeter, _ logger: Logger) {
         self.defaultRules = defaultRules
         self.shared = shared
         self.stretches = stretches

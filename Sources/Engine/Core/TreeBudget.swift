@@ -79,7 +79,7 @@ public final class TreeBudget: Sendable {
     /// Returns a share of the budget for trees outside namespaces, such as the trees of feeds that lag.
     ///
     /// - Parameter goesOn: called before each page; returns whether the tree is still needed.
-    public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { BudgetedRoom(self, goesOn) }
+    public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget { BudgetShare(self, goesOn) }
 
     /// Makes all engines evict unused namespaces.
     func needRoom() {
@@ -93,7 +93,7 @@ public final class TreeBudget: Sendable {
 }
 
 /// A share of the trees' budget for trees outside namespaces. They count for as long as the object lives.
-final class BudgetedRoom: TreeRoom {
+final class BudgetShare: TreeMemoryBudget {
     private let budget: TreeBudget
     private let memory: NamespaceMemory
     private let goesOn: @Sendable () -> Bool
@@ -116,9 +116,9 @@ final class BudgetedRoom: TreeRoom {
 
     var isOver: Bool { budget.isOver }
 
-    func packer() -> TreePacker? {
+    func packer() -> TreePager? {
         guard let pages = budget.pages, isOver else { return nil }
-        return TreePacker(pages, goesOn: goesOn)
+        return TreePager(pages, goesOn: goesOn)
     }
 }
 

@@ -213,7 +213,7 @@ extension TreeMemory {
         // If the page file was full, paging out is tried again once the tree has grown.
         guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShare else { return .goOn }
         packedAt = progress.heapBytes
-        return .pack(TreePacker(pages) { [self] in goesOn })
+        return .pack(TreePager(pages) { [self] in goesOn })
     }
 
     /// Counts a loaded tree, and pages it out if trees exceed the budget. During the load, the size was an estimate
@@ -233,7 +233,7 @@ extension TreeMemory {
         makeRoom(health)
         guard isOver, pages.hasRoom else { return (loaded.root, loaded.isInPages) }
         packedAt = memory.bytes
-        var packer = TreePacker(pages) { [self] in goesOn }
+        var packer = TreePager(pages) { [self] in goesOn }
         let root = packer.pack(loaded.root)
         memory.wasRead(isInPages: !packer.hasEnded)
         memory.count(root, rules)
@@ -246,7 +246,7 @@ extension TreeMemory {
     ///   0 afterwards.
     func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
-        var packer = TreePacker(pages) { [self] in goesOn }
+        var packer = TreePager(pages) { [self] in goesOn }
         application.pack(with: &packer)
         memory.notePages()
         grown = 0

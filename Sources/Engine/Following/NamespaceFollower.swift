@@ -6,10 +6,10 @@ import Tree
 /// connection. Only for a thread that works on the namespace.
 struct NamespaceFollower {
     let core: EngineCore
-    let stretches: StretchMeter
+    let stretches: StallMeter
     let rules: StoredRulesCompiler
 
-    init(_ core: EngineCore, _ stretches: StretchMeter) {
+    init(_ core: EngineCore, _ stretches: StallMeter) {
         self.core = core
         self.stretches = stretches
         rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)

@@ -23,7 +23,7 @@ struct NamespaceLoader {
     /// A tree of more rows than this is large.
     private static let largeRows = 50_000
 
-    init(_ core: EngineCore, _ host: NamespaceHost, _ stretches: StretchMeter) {
+    init(_ core: EngineCore, _ host: NamespaceHost, _ stretches: StallMeter) {
         self.core = core
         self.host = host
         rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)

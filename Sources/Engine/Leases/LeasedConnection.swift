@@ -3,19 +3,19 @@ import Runtime
 import Synchronization
 
 /// The connection that owns the gateway's lease: executes the steps of `LeaseMachine`, and ends the leases of gateways
-/// that `BeatWatch` considers dead. Belongs to the lease's thread.
+/// that `HeartbeatWatch` considers dead. Belongs to the lease's thread.
 final class LeasedConnection {
     private let core: EngineCore
     private let leases: GatewayLeases
     private var machine: LeaseMachine
-    private var watch: BeatWatch
+    private var watch: HeartbeatWatch
     private var connection: LogConnection?
 
     init(_ core: EngineCore, _ leases: GatewayLeases) {
         self.core = core
         self.leases = leases
         machine = LeaseMachine(renewalMilliseconds: core.settings.heartbeatMilliseconds)
-        watch = BeatWatch(
+        watch = HeartbeatWatch(
             leaseExpiryMilliseconds: core.settings.leaseExpiryMilliseconds,
             beatMilliseconds: core.settings.heartbeatMilliseconds)
     }

@@ -16,7 +16,7 @@ import Tree
 // `forEachTouched` walks from the root along the change's path and calls each listener on the way, then all listeners
 // below the path. The cost grows with the keys of the path and with the nodes below it, and not with the rest of the
 // index. `remove` drops a node that has neither listeners nor children.
-// The index has no lock: `Published` owns one index per namespace and locks it together with the snapshot.
+// The index has no lock: `PublishedSnapshot` owns one index per namespace and locks it together with the snapshot.
 
 /// Receives every change at, above or below its path. One object serves all connections that listen to the same path,
 /// query and form.

@@ -16,7 +16,7 @@ public final class LiveNamespace: Sendable {
     public let indexes: IndexCache
     /// The estimate of the namespace's memory.
     let memory: NamespaceMemory
-    let published: Published
+    let published: PublishedSnapshot
     /// Named writes that were found to be executed when they arrived again.
     private let done = Mutex(DoneWrites())
     let scheduling: Mutex<NamespaceSchedule>
@@ -42,11 +42,11 @@ public final class LiveNamespace: Sendable {
         self.id = id
         self.name = name
         self.streamKey = streamKey
-        published = Published(snapshot)
+        published = PublishedSnapshot(snapshot)
         scheduling = Mutex(
             NamespaceSchedule(
                 head: snapshot.seq,
-                gathering: Gathering(longest: UInt64(max(0, settings.batchWaitMicroseconds)) * 1_000)))
+                gathering: CommitDelay(longest: UInt64(max(0, settings.batchWaitMicroseconds)) * 1_000)))
         self.settings = settings
         self.memory = memory
         indexes = IndexCache(memory)
@@ -341,7 +341,7 @@ private final class SnapshotSink: WriteSink {
 /// A namespace in shared transactions. For the committer that has the namespace.
 extension LiveNamespace {
     /// Returns the next task of the working committer if it may be part of a shared transaction.
-    func takeJointTask(_ room: JointRoom) -> NamespaceTask? {
+    func takeJointTask(_ room: SharedTransactionLimits) -> NamespaceTask? {
         scheduling.withLock { $0.takeJointTask(room, settings, at: published.snapshot) }
     }
 

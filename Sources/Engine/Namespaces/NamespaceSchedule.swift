@@ -9,8 +9,8 @@ import Runtime
 struct NamespaceSchedule: Sendable {
     private var queue = WriteQueue()
     private var waiters = SeqWaiters()
-    private var contention = Contention()
-    private var standing = Standing()
+    private var contention = WriterContention()
+    private var standing = FairnessPenalty()
     /// The highest head that was reported.
     private(set) var remoteHead: Int64
     /// The seq of the last entry of which all listeners have been notified.
@@ -20,9 +20,9 @@ struct NamespaceSchedule: Sendable {
     private(set) var isSuspect = false
     /// Whether a committer has the namespace, or the namespace waits for one.
     private(set) var isScheduled = false
-    private var gathering: Gathering
+    private var gathering: CommitDelay
     /// The committer that waits for more writes before it takes the next batch, and the number of writes.
-    private var gatherer: (bell: any GatheringBell, expected: Int)?
+    private var gatherer: (bell: any CommitDelaySignal, expected: Int)?
     /// The reason why new writes are rejected.
     var refusal: EngineError?
     /// Whether the committers have ended.
@@ -36,7 +36,7 @@ struct NamespaceSchedule: Sendable {
     /// - Parameters:
     ///   - head: the seq of the namespace's snapshot.
     ///   - gathering: decides when a batch waits for more writes.
-    init(head: Int64, gathering: Gathering = Gathering(longest: 0)) {
+    init(head: Int64, gathering: CommitDelay = CommitDelay(longest: 0)) {
         remoteHead = head
         toldSeq = head
         self.gathering = gathering
@@ -110,14 +110,14 @@ struct NamespaceSchedule: Sendable {
     // MARK: Commit delay
 
     /// Returns the deadline until which the committer waits for more writes; nil if it does not wait.
-    mutating func gather(at desk: any GatheringBell, now: UInt64) -> UInt64? {
+    mutating func gather(at desk: any CommitDelaySignal, now: UInt64) -> UInt64? {
         guard let (expected, deadline) = gathering.wait(queued: queue.count, now: now) else { return nil }
         gatherer = (desk, expected)
         return deadline
     }
 
     /// Removes and returns the signal of the waiting committer once enough writes are there.
-    mutating func takeGatherer() -> (any GatheringBell)? {
+    mutating func takeGatherer() -> (any CommitDelaySignal)? {
         guard let waiting = gatherer, queue.count >= waiting.expected else { return nil }
         gatherer = nil
         return waiting.bell
@@ -146,7 +146,7 @@ struct NamespaceSchedule: Sendable {
     ///
     /// - Parameter snapshot: the namespace's present snapshot.
     mutating func takeJointTask(
-        _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
+        _ room: SharedTransactionLimits, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
         guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
             queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
@@ -169,7 +169,7 @@ struct NamespaceSchedule: Sendable {
     ///   - head: the end of the log after all batches in flight.
     ///   - bell: is signaled once the expected writes are there.
     mutating func takeTaskBehind(
-        _ head: Int64, _ settings: EngineSettings, bell: any GatheringBell
+        _ head: Int64, _ settings: EngineSettings, bell: any CommitDelaySignal
     ) -> TaskBehind {
         guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
             let writes = gathering.behind(batches: settings.batchesUnderWay)
@@ -293,7 +293,7 @@ struct NamespaceTask: Sendable {
 }
 
 /// The remaining limits of a shared transaction. A value.
-struct JointRoom: Equatable, Sendable {
+struct SharedTransactionLimits: Equatable, Sendable {
     var namespaces: Int
     var rows: Int
     var bytes: Int
@@ -310,7 +310,7 @@ struct JointRoom: Equatable, Sendable {
 
 /// Whether other gateways write to a namespace, too: then batches take the head's lock before they are evaluated. A
 /// value.
-struct Contention: Equatable, Sendable {
+struct WriterContention: Equatable, Sendable {
     /// The number of consecutive batches without a conflict after which the lock is no longer worth its round trip.
     static let memory = 64
 
@@ -330,7 +330,7 @@ struct Contention: Equatable, Sendable {
 ///
 /// A namespace that delayed others commits alone for some batches: its rules or its listeners take long, or another
 /// session holds its lock.
-struct Standing: Equatable, Sendable {
+struct FairnessPenalty: Equatable, Sendable {
     /// The number of batches that commit alone before the namespace is tried in a shared transaction again.
     static let memory = 64
     /// The number of consecutive slow batches after which the namespace commits alone. One batch may be slow by chance:

@@ -45,7 +45,7 @@ public final class PageFile: Sendable {
     public var usedBytes: Int64 { extents.withLock { $0.used } }
 
     /// Writes a page; returns nil if there is no space for it.
-    func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
+    func write(_ bytes: UnsafeRawBufferPointer) -> PageLocation? {
         let count = bytes.count + Self.sumBytes
         guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
             refused("the file has reached its limit (four times --tree-memory)")
@@ -57,7 +57,7 @@ public final class PageFile: Sendable {
         whole.storeBytes(of: CheckSum.of(bytes, at: offset), toByteOffset: bytes.count, as: UInt64.self)
         do {
             try file.write(UnsafeRawBufferPointer(whole), at: offset)
-            return PagePlace(offset: offset, length: length)
+            return PageLocation(offset: offset, length: length)
         } catch {
             give(offset, count)
             refused(error.reason)
@@ -67,7 +67,7 @@ public final class PageFile: Sendable {
 
     /// Calls `body` with the bytes of a page, which are valid only during the call.
     func withBytes<Result>(
-        at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result
+        at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(PageFileError) -> Result {
         let count = Int(place.length)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count + Self.sumBytes, alignment: 8)
@@ -86,7 +86,7 @@ public final class PageFile: Sendable {
     }
 
     /// Frees a page that is no longer read.
-    func free(_ place: PagePlace) { give(place.offset, Int(place.length) + Self.sumBytes) }
+    func free(_ place: PageLocation) { give(place.offset, Int(place.length) + Self.sumBytes) }
 
     private func give(_ offset: Int64, _ count: Int) {
         extents.withLock { extents in

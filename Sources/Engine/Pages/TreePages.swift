@@ -51,13 +51,13 @@ final class TreePages: PageKeeper {
 
     // MARK: PageKeeper
 
-    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
+    func keep(_ bytes: UnsafeRawBufferPointer) -> PageLocation? {
         guard let place = file.write(bytes) else { return nil }
         writes.add()
         return place
     }
 
-    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         reads.add()
         do throws(PageFileError) {
             return try file.withBytes(at: place, body)
@@ -66,7 +66,7 @@ final class TreePages: PageKeeper {
         }
     }
 
-    func free(_ place: PagePlace) { file.free(place) }
+    func free(_ place: PageLocation) { file.free(place) }
 
     func cameIn(_ page: Page) {
         count(page.heapBytes)

@@ -8,7 +8,7 @@ import Synchronization
 final class PeerMailbox: Sendable {
     private struct State {
         /// Nil until the key was read.
-        var seal: PeerSeal?
+        var seal: PeerSignature?
         var history = PeerHistory()
         var lastNumber: Int64 = 0
     }
@@ -19,7 +19,7 @@ final class PeerMailbox: Sendable {
     private let handler = Mutex<(@Sendable (_ sender: String, _ text: String) -> Void)?>(nil)
 
     /// Sets the key that signs and verifies messages from now on; nil: none are sent or accepted.
-    func use(_ seal: PeerSeal?) { state.withLock { $0.seal = seal } }
+    func use(_ seal: PeerSignature?) { state.withLock { $0.seal = seal } }
 
     /// Creates a message of this gateway to be sent now; numbers rise in the order of the calls. Returns nil if the
     /// text is too long, or no key is known.

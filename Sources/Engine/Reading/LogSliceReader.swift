@@ -15,7 +15,7 @@ struct LogSliceReader {
 
     /// Reads lines after a log position. Their number is limited, so that other readers do not wait for long.
     func slice(
-        _ view: LogView, at place: LogPlace, installation: String
+        _ view: LogView, at place: LogPosition, installation: String
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
         let lines = LogLineMaker(
             installation: installation, namespace: view.name, within: view.path, hasOrigins: view.hasOrigins)
@@ -41,7 +41,7 @@ struct LogSliceReader {
         case .missing(let seqs, _) where seqs.isEmpty:
             // The position has no batch to show whether the entries after it belong to its history; none is missing.
             guard place.batch != nil else { return .failure(try refusal(view, at: place)) }
-            return try self.slice(view, at: LogPlace(seq: place.seq), installation: installation)
+            return try self.slice(view, at: LogPosition(seq: place.seq), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
         case .takenBack(nil): throw .unknownNamespace(view.name)
         case .takenBack(let record?): return .failure(.otherHistory(head: record.head))
@@ -53,7 +53,7 @@ struct LogSliceReader {
         return .success(slice)
     }
 
-    private func page(_ view: LogView, _ place: LogPlace) throws(LogStoreError) -> LogEvent {
+    private func page(_ view: LogView, _ place: LogPosition) throws(LogStoreError) -> LogEvent {
         let limits = limits
         var follower = LogFollower(view.namespace, at: LogCursor(seq: place.seq, batch: place.batch)) {
             $0.pageEntries = limits.sliceEntries
@@ -86,7 +86,7 @@ struct LogSliceReader {
     ///
     /// - Parameter count: the number of parts of the entry; nil if the log no longer has the entry.
     private func refusal(
-        _ view: LogView, at place: LogPlace, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
+        _ view: LogView, at place: LogPosition, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
     ) throws(LogStoreError) -> LogReadError {
         let refusal = try refusal(view, at: place)
         guard case .otherHistory = refusal, let count, part < count else { return refusal }
@@ -94,7 +94,7 @@ struct LogSliceReader {
     }
 
     /// Returns the reason why the log does not continue at a position.
-    private func refusal(_ view: LogView, at place: LogPlace) throws(LogStoreError) -> LogReadError {
+    private func refusal(_ view: LogView, at place: LogPosition) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
         return place.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
     }
@@ -110,7 +110,7 @@ struct LogSliceReader {
         guard entry.isBulk else { return slice.add(line, to: Self.behind(logged)) }
         slice.add(
             line,
-            to: LogPlace(seq: slice.end.seq, batch: logged.batchID, inside: LogPlace.Inside(part: 0, lines: 0)))
+            to: LogPosition(seq: slice.end.seq, batch: logged.batchID, inside: LogPosition.Inside(part: 0, lines: 0)))
         try addParts(of: logged, lines, view, &slice)
     }
 
@@ -138,13 +138,13 @@ struct LogSliceReader {
         }
     }
 
-    private static func behind(_ logged: LoggedEntry) -> LogPlace {
-        LogPlace(seq: logged.entry.seq, batch: logged.batchID)
+    private static func behind(_ logged: LoggedEntry) -> LogPosition {
+        LogPosition(seq: logged.entry.seq, batch: logged.batchID)
     }
 }
 
 extension LogSlice {
-    fileprivate mutating func add(_ line: LogLine, to place: LogPlace) {
+    fileprivate mutating func add(_ line: LogLine, to place: LogPosition) {
         let json = line.json
         byteCount += json.count
         lines.append(json)
@@ -196,15 +196,15 @@ public struct LogSlice: Sendable {
     /// JSON, without line ends.
     public internal(set) var lines: [[UInt8]] = []
     /// The position after all entries that were read, with or without lines.
-    public internal(set) var end: LogPlace
+    public internal(set) var end: LogPosition
     /// Whether the log ended there.
     public internal(set) var isAtEnd = false
     var byteCount = 0
 
-    init(at place: LogPlace) { end = place }
+    init(at place: LogPosition) { end = place }
 
     /// Creates a slice without lines at the end of the log.
-    public init(emptyAt place: LogPlace) {
+    public init(emptyAt place: LogPosition) {
         end = place
         isAtEnd = true
     }
@@ -218,12 +218,12 @@ public enum LogReadError: Error, Sendable, Equatable {
     case otherHistory(head: Int64)
     /// The entry after the position has lost a part, which only damage to the database explains. `next` is the position
     /// after the entry.
-    case damaged(next: LogPlace)
+    case damaged(next: LogPosition)
     case engine(EngineError)
 }
 
 /// A position between two lines of a namespace's log, from which a reader continues.
-public struct LogPlace: Sendable, Hashable {
+public struct LogPosition: Sendable, Hashable {
     /// The seq of the last entry whose lines are all before the position.
     public var seq: Int64
     /// The batch of the entry `seq`, or, for a position inside an entry, the batch of that entry. It distinguishes the

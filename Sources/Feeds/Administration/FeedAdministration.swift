@@ -204,8 +204,8 @@ public struct FeedAdministration {
         case .now: seq = namespace.head
         case .beginning: seq = 0
         case .snapshot: return nil
-        case .seq(let wanted): seq = try LogPosition.seq(wanted).seq(connection, namespace)
-        case .time(let text): seq = try LogPosition.time(text).seq(connection, namespace)
+        case .seq(let wanted): seq = try LogMoment.seq(wanted).seq(connection, namespace)
+        case .time(let text): seq = try LogMoment.time(text).seq(connection, namespace)
         }
         guard seq + 1 >= namespace.retainedFrom else {
             throw FeedError.pruned(wanted: seq + 1, oldest: namespace.retainedFrom)
@@ -285,7 +285,7 @@ public struct FeedDeadLetter: Sendable {
     public let deadAt: String
     private let position: FeedPosition
 
-    init(_ record: FeedLetterRecord, since: String) {
+    init(_ record: FailedMessageRecord, since: String) {
         let failures = FeedFailure.read(record.errors)
         key = record.key
         attempts = record.attempts

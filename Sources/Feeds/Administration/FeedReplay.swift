@@ -86,7 +86,7 @@ public struct FeedReplay {
         }
         var tree = try PastTree(connection, namespace, for: first - 1)
         try tree.advance(to: first - 1)
-        var letters: [FeedLetterRecord] = []
+        var letters: [FailedMessageRecord] = []
         var bytes = 0
         var follower = LogFollower(namespace.id, at: LogCursor(seq: first - 1), through: last) {
             $0.pageEntries = pageLimit
@@ -119,14 +119,14 @@ public struct FeedReplay {
         return outcome
     }
 
-    private func write(_ letters: [FeedLetterRecord]) throws {
+    private func write(_ letters: [FailedMessageRecord]) throws {
         try connection.replayLetters(target.record.namespaceID, target.record.id, letters)
     }
 
     /// Calls `body` with each message of an entry, as a stored message.
     private func eachLetter(
         of entry: Entry, _ before: Node, _ after: Node, _ outcome: inout Outcome,
-        _ body: (FeedLetterRecord) throws -> Void
+        _ body: (FailedMessageRecord) throws -> Void
     ) throws {
         guard source.matcher.takes(entry.operation), !before.isIdentical(to: after) else { return }
         let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
@@ -152,10 +152,10 @@ public struct FeedReplay {
         }
     }
 
-    private func letter(_ message: FeedMessage) -> FeedLetterRecord {
+    private func letter(_ message: FeedMessage) -> FailedMessageRecord {
         let key = target.definition.order == .key ? message.key : ""
-        return FeedLetterRecord(
-            FeedLetter(
+        return FailedMessageRecord(
+            FailedMessage(
                 position: message.position, key: key,
                 state: target.stoppedKeys.contains(FeedKey(key)) ? .blocked : .retry,
                 attempts: 0, failures: [], message: message), namespace: namespace.name)

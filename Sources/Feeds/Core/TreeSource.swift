@@ -52,5 +52,5 @@ public protocol TreeSource: Sendable {
     /// Returns a memory budget for trees that feeds build themselves.
     ///
     /// - Parameter goesOn: Returns whether the trees are still needed.
-    func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom
+    func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget
 }

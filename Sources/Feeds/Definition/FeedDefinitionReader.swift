@@ -121,7 +121,7 @@ struct FeedDefinitionReader: DefinitionNoting {
 
     // MARK: Selection of changes
 
-    private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
+    private mutating func pattern(_ value: SourceValue?, _ place: SourcePosition) -> PathPattern? {
         guard let value else {
             note(place, "path", "is missing: name the records of the feed, such as /orders/{order_id}")
             return nil
@@ -190,7 +190,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         case .object(let members) where members.count == 1 && members[0].key == "time":
             guard let text = text(members[0].value, "start.time") else { return nil }
             do throws(ReplayError) {
-                guard case .time = try LogPosition(text) else { throw .badPosition(text) }
+                guard case .time = try LogMoment(text) else { throw .badPosition(text) }
                 return .time(text)
             } catch {
                 note(members[0].value.place, "start.time", "\"\(text)\" is not a time such as 2026-11-22T10:00:00Z")

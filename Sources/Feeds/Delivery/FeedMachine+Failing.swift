@@ -40,8 +40,8 @@ extension FeedMachine {
         settle(key)
     }
 
-    private func letter(_ slot: Slot, _ state: FeedLetter.State, _ message: FeedMessage?) -> FeedLetter {
-        FeedLetter(
+    private func letter(_ slot: Slot, _ state: FailedMessage.State, _ message: FeedMessage?) -> FailedMessage {
+        FailedMessage(
             position: slot.position, key: orderingKey(slot.message).text, state: state, attempts: slot.attempts,
             failures: slot.failures, message: message)
     }

@@ -47,7 +47,7 @@ extension FeedMachine {
     ///   - retried: The messages to deliver again.
     ///   - unread: The further retries in the database.
     ///   - blocked: The keys that have a dead letter or a message set aside, or nil if this is not the first page.
-    func lettersChanged(retried: [FeedLetter], unread: UnreadRetries, blocked: Set<FeedKey>?) {
+    func lettersChanged(retried: [FailedMessage], unread: UnreadRetries, blocked: Set<FeedKey>?) {
         let recent = blocked == nil ? [] : Array(lettersUnderWay.merging(letters) { $1 }.values)
         if settings.stopsKeys {
             self.unread = unread
@@ -87,7 +87,7 @@ extension FeedMachine {
     private func unblock(except blocked: Set<FeedKey>, _ recent: [LetterChange]) {
         let stillBlocked = blocked.union(deaths.keys)
         // Messages that were just set aside after a retried message of their key are delivered after it.
-        let aside = recent.compactMap { change -> FeedLetter? in
+        let aside = recent.compactMap { change -> FailedMessage? in
             if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(FeedKey(letter.key)) {
                 letter
             } else {
@@ -105,7 +105,7 @@ extension FeedMachine {
             letters[letter.position] = nil
             retry(letter)
             letters[letter.position] = .put(
-                FeedLetter(
+                FailedMessage(
                     position: letter.position, key: letter.key, state: .retry, attempts: letter.attempts,
                     failures: letter.failures, message: letter.message))
             isDirty = true

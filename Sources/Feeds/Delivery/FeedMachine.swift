@@ -22,7 +22,7 @@ import Runtime
 /// - Held (out): a consumer has the message until `deadline`. If the deadline passes, the attempt has failed.
 ///   After a takeover the machine adopts the messages that a previous owner may have delivered: it treats them as held until
 ///   `adoptedUntil`, and then queues them. Retries can be adopted, too.
-/// - Done: the slot is removed, and `DonePlaces` closes the position.
+/// - Done: the slot is removed, and `DonePositions` closes the position.
 /// - Dead: the database stores the message as a dead letter, and the slot is removed. If dead letters stop their keys, the machine
 ///   sets the later messages of the key aside: the database stores them as blocked. While the database has as many stored messages
 ///   as it may have, a message does not become a dead letter but is retried after the longest pause, and messages that should be
@@ -100,7 +100,7 @@ final class FeedMachine {
     private var nextNumber = 0
     var nextDelivery: UInt64 = 0
     /// The done positions of the log order.
-    var places: DonePlaces
+    var places: DonePositions
     /// The invariant that was violated. From then on the machine delivers and records nothing.
     /// The run ends, and a new machine starts from the last recorded progress.
     private(set) var fault: FeedInvariantError?
@@ -168,7 +168,7 @@ final class FeedMachine {
         firstDelivery: UInt64 = 0
     ) {
         self.settings = settings
-        places = DonePlaces(from: progress)
+        places = DonePositions(from: progress)
         handedTo = progress.handedTo
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
@@ -205,7 +205,7 @@ final class FeedMachine {
     /// Adds a message of an entry or of the snapshot. A message that does not come after the previous one is a fault.
     ///
     /// - Parameter letter: The stored state of earlier attempts, if any.
-    func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
+    func push(_ message: FeedMessage, failed letter: FailedMessage? = nil, now: Moment) {
         guard fault == nil else { return }
         let mayBeOut = mayBeOut(message.position)
         adoptedPlaces?.remove(message.position)
@@ -218,7 +218,7 @@ final class FeedMachine {
     }
 
     /// Returns nil if the message is done, or is delivered from the database.
-    private func open(_ message: FeedMessage, _ letter: FeedLetter?) throws(FeedInvariantError) -> Slot? {
+    private func open(_ message: FeedMessage, _ letter: FailedMessage?) throws(FeedInvariantError) -> Slot? {
         let slot: Slot?
         if let stored = slots[message.position] {
             // A stored retry is delivered from the database only.
@@ -282,7 +282,7 @@ final class FeedMachine {
     /// Adds a stored message to deliver again.
     ///
     /// - Parameter mayBeOut: Whether a previous owner may have delivered the message.
-    func retry(_ letter: FeedLetter, mayBeOut: Bool = false) {
+    func retry(_ letter: FailedMessage, mayBeOut: Bool = false) {
         // The database has an older state than the changes that are yet to be written.
         guard let message = letter.message, letters[letter.position] == nil else { return }
         if case .remove = lettersUnderWay[letter.position] { return }
@@ -307,7 +307,7 @@ final class FeedMachine {
 
     // MARK: Slots
 
-    private func keep(_ slot: Slot, _ letter: FeedLetter?) {
+    private func keep(_ slot: Slot, _ letter: FailedMessage?) {
         nextNumber += 1
         if let letter {
             slot.attempts = slot.isRetry ? 0 : letter.attempts

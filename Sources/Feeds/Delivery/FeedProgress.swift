@@ -9,14 +9,14 @@ public struct FeedProgress: Sendable {
     /// The entry of the snapshot with which the feed begins, until all its messages are done.
     public var snapshotSeq: Int64?
     /// The done positions after those.
-    public var done: PlaceRanges
+    public var done: PositionRanges
     /// The last entry whose messages may have been delivered. No message of a later entry has been delivered.
     public var handedTo: Int64
     /// The position up to which the log was read.
     public var readTo: LogCursor
 
     public init(
-        seq: Int64, index: Int64 = 0, snapshotSeq: Int64? = nil, done: PlaceRanges = PlaceRanges(),
+        seq: Int64, index: Int64 = 0, snapshotSeq: Int64? = nil, done: PositionRanges = PositionRanges(),
         handedTo: Int64? = nil, readTo: LogCursor? = nil
     ) {
         self.seq = seq
@@ -42,7 +42,7 @@ public struct FeedProgress: Sendable {
 /// Positions of messages that are done although an earlier message is not: sorted, disjoint ranges. Pure.
 ///
 /// A range stands for all messages of the feed between its ends, so that a few numbers can represent thousands of messages.
-public struct PlaceRanges: Sendable, Equatable {
+public struct PositionRanges: Sendable, Equatable {
     public private(set) var ranges: [ClosedRange<FeedPosition>]
 
     /// Creates an empty set of ranges.

@@ -15,7 +15,7 @@ extension FeedProgress {
     init?(_ record: FeedProgressRecord) {
         let numbers = [record.seq, record.index, record.snapshotSeq ?? 0, record.readTo.seq]
         // `handedTo` has no upper bound: it may have been recorded ahead of any entry that the feed reaches.
-        guard let done = PlaceRanges(bytes: record.done), record.handedTo >= 0,
+        guard let done = PositionRanges(bytes: record.done), record.handedTo >= 0,
             numbers.allSatisfy({ (0..<FeedPosition.most).contains($0) })
         else { return nil }
         self.init(
@@ -24,8 +24,8 @@ extension FeedProgress {
     }
 }
 
-extension FeedLetterRecord {
-    init(_ letter: FeedLetter, namespace: String) {
+extension FailedMessageRecord {
+    init(_ letter: FailedMessage, namespace: String) {
         self.init(
             seq: letter.position.seq, index: letter.position.index, isSnapshot: letter.position.isSnapshot,
             key: letter.key, state: letter.state.rawValue, attempts: letter.attempts,
@@ -34,9 +34,9 @@ extension FeedLetterRecord {
     }
 }
 
-extension FeedLetter {
+extension FailedMessage {
     /// Returns nil if the record has an unknown state or an unreachable position.
-    init?(_ record: FeedLetterRecord) {
+    init?(_ record: FailedMessageRecord) {
         let position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
         guard let state = State(rawValue: record.state), position.isReachable else { return nil }
         self.init(

@@ -2,7 +2,7 @@ import Runtime
 
 extension FeedMachine {
     /// A message that is not done. Belongs to its machine.
-    final class Slot: OpenPlace {
+    final class Slot: OpenPosition {
         let message: FeedMessage
         /// The message's number in the order in which messages arrived at the machine, or returned to their keys.
         var number: Int
@@ -14,7 +14,7 @@ extension FeedMachine {
         /// The number of attempts that count, including the current one.
         var attempts = 0
         var failures: [FeedFailure] = []
-        /// Whether the database stores the message as a `FeedLetter`.
+        /// Whether the database stores the message as a `FailedMessage`.
         var hasLetter = false
         /// The consumer that holds the message, or nil if unknown; see `isAdopted`.
         fileprivate(set) var holder: Holder?
@@ -176,7 +176,7 @@ extension FeedMachine {
 
     /// A pending change of the stored state of a message.
     enum LetterChange: Sendable {
-        case put(FeedLetter)
+        case put(FailedMessage)
         case remove
 
         /// Returns the change with the message of an earlier change that may not have been written, unless it has a message itself.
@@ -184,7 +184,7 @@ extension FeedMachine {
             guard case .put(let letter) = self, letter.message == nil, case .put(let old)? = former, old.message != nil
             else { return self }
             return .put(
-                FeedLetter(
+                FailedMessage(
                     position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
                     failures: letter.failures, message: old.message))
         }

@@ -22,7 +22,7 @@ struct FeedMatcher: Sendable {
     /// - Parameters:
     ///   - before: The whole tree before the entry.
     ///   - after: The whole tree after the entry.
-    func message(_ change: RecordChange, at position: FeedPosition, of entry: EntryFacts, before: Node, after: Node)
+    func message(_ change: RecordDifference, at position: FeedPosition, of entry: EntryFacts, before: Node, after: Node)
         -> FeedMessage?
     {
         let event: FeedDefinition.Event =

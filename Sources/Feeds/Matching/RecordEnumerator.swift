@@ -1,7 +1,7 @@
 import Tree
 
 /// A record that an entry has changed.
-struct RecordChange: Sendable {
+struct RecordDifference: Sendable {
     let path: Path
     /// The record before and after the entry. At least one of them is not null, and they differ.
     let before: Node
@@ -42,7 +42,7 @@ struct RecordEnumerator {
     }
 
     /// Returns the next record that has changed, or nil at the end.
-    mutating func nextChange() -> RecordChange? {
+    mutating func nextChange() -> RecordDifference? {
         while true {
             if !frames.isEmpty {
                 if let change = nextOfFrame() { return change }
@@ -76,7 +76,7 @@ struct RecordEnumerator {
     }
 
     /// Returns the record that contains the path, if it has changed. Also consumes the following paths in the same record.
-    private mutating func single(_ place: Path) -> RecordChange? {
+    private mutating func single(_ place: Path) -> RecordDifference? {
         if place.depth == pattern.depth, next + 1 == places.count || !place.contains(places[next + 1]) {
             // Most writes set one whole record: one lookup in each tree suffices.
             next += 1
@@ -94,14 +94,14 @@ struct RecordEnumerator {
         return change(record, before[record], after[record])
     }
 
-    private func change(_ path: Path, _ old: Node, _ new: Node) -> RecordChange? {
-        old.isNull && new.isNull ? nil : RecordChange(path: path, before: old, after: new)
+    private func change(_ path: Path, _ old: Node, _ new: Node) -> RecordDifference? {
+        old.isNull && new.isNull ? nil : RecordDifference(path: path, before: old, after: new)
     }
 
     private func differs(_ old: Node, _ new: Node) -> Bool { !old.isIdentical(to: new) && old != new }
 
     /// Descends from a path above the records as long as the pattern gives literal keys.
-    private mutating func descend(_ path: Path, _ old: Node, _ new: Node) -> RecordChange? {
+    private mutating func descend(_ path: Path, _ old: Node, _ new: Node) -> RecordDifference? {
         var path = path
         var old = old
         var new = new
@@ -126,7 +126,7 @@ struct RecordEnumerator {
     }
 
     /// Returns the next change below the innermost frame.
-    private mutating func nextOfFrame() -> RecordChange? {
+    private mutating func nextOfFrame() -> RecordDifference? {
         let last = frames.count - 1
         let path = frames[last].path
         switch (frames[last].old, frames[last].new) {

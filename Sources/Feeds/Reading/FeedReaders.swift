@@ -29,7 +29,7 @@ final class FeedReaders: Sendable {
     }
 
     private let core: FeedCore
-    private let found: @Sendable ([LaneFinding]) -> Void
+    private let found: @Sendable ([FoundMessages]) -> Void
     private let state = Condition(State())
     private let failed: @Sendable (Set<FeedClaim>, String) -> Void
     private let keep: @Sendable (Int64, TreeVersion) -> Void
@@ -39,7 +39,7 @@ final class FeedReaders: Sendable {
     ///   - keep: Receives trees that should be stored.
     ///   - failed: Receives feeds that must restart, and the reason.
     init(
-        _ core: FeedCore, found: @escaping @Sendable ([LaneFinding]) -> Void,
+        _ core: FeedCore, found: @escaping @Sendable ([FoundMessages]) -> Void,
         keep: @escaping @Sendable (_ namespace: Int64, _ tree: TreeVersion) -> Void,
         failed: @escaping @Sendable (Set<FeedClaim>, String) -> Void
     ) {

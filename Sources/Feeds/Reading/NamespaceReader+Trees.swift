@@ -39,7 +39,7 @@ extension NamespaceReader {
         return tree.root
     }
 
-    func room() -> any TreeRoom {
+    func room() -> any TreeMemoryBudget {
         core.trees.room { [weak core] in core.map { !$0.stopsNow } ?? false }
     }
 
@@ -56,7 +56,7 @@ extension NamespaceReader {
                     let isIdle =
                         now >= reading.keptUntil && now - reading.usedAt >= core.settings.idleLaneMilliseconds
                         && reading.lane.isFull && reading.lane.resting != nil
-                    return LaneTrees.Lane(place: index, trees: reading.lane.trees, isIdle: isIdle)
+                    return SharedReaderTrees.Lane(place: index, trees: reading.lane.trees, isIdle: isIdle)
                 }
             }, gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
         for index in leaving.reversed() {
@@ -83,7 +83,7 @@ extension NamespaceReader {
             do {
                 let root = try tree(at: lane.cursor.seq, on: connection, from: base)
                 base = TreeVersion(seq: lane.cursor.seq, root: root)
-                var reading = Reading(lane: FeedLane(lane, root: root), follower: follower(at: lane.cursor))
+                var reading = Reading(lane: SharedReader(lane, root: root), follower: follower(at: lane.cursor))
                 let now = Clock.monotonicMilliseconds
                 reading.keptUntil = now + core.settings.keepingFactor * (now - start + 1)
                 readings.append(reading)
@@ -111,7 +111,7 @@ extension NamespaceReader {
     }
 
     /// Returns whether the reader's only tree is also one of the gateway's trees.
-    private func isShared(_ lane: FeedLane) -> Bool {
+    private func isShared(_ lane: SharedReader) -> Bool {
         guard !lane.isWide, let known = core.trees.tree(of: namespaceID, at: lane.cursor.seq) else { return false }
         return known.root.isIdentical(to: lane.root)
     }

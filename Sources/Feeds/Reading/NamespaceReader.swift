@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads a namespace's log for the feeds that run on this gateway. A shared reader (`FeedLane`) reads for all feeds at the same
+/// Reads a namespace's log for the feeds that run on this gateway. A shared reader (`SharedReader`) reads for all feeds at the same
 /// entry. A feed whose messages are not consumed moves to a reader of its own, so that the other feeds do not wait for it.
 ///
 /// Used only by the thread that currently has the namespace.
@@ -26,7 +26,7 @@ import Tree
 /// entries, the reader's feeds restart (`restart`).
 final class NamespaceReader {
     struct Reading {
-        var lane: FeedLane
+        var lane: SharedReader
         var follower: LogFollower
         /// The entries that were read and not yet passed.
         var page: ArraySlice<LoggedEntry> = []
@@ -41,7 +41,7 @@ final class NamespaceReader {
 
     let core: FeedCore
     let namespaceID: Int64
-    private let found: ([LaneFinding]) -> Void
+    private let found: ([FoundMessages]) -> Void
     let restart: (Set<FeedClaim>, String) -> Void
     let keep: (TreeVersion) -> Void
     private let wake: @Sendable () -> Void
@@ -49,9 +49,9 @@ final class NamespaceReader {
     var keptSeq: Int64?
     var readings: [Reading] = []
     /// The shared readers that have released their trees because memory is short and their feeds have no room.
-    var resting: [RestingLane] = []
+    var resting: [RestingReader] = []
     /// The memory of the shared readers' trees.
-    var laneTrees = LaneTrees()
+    var laneTrees = SharedReaderTrees()
     private(set) var name = ""
     private var isWatched = false
     /// The time when a reader's tree was last replaced by the gateway's own tree, in monotonic milliseconds.
@@ -65,7 +65,7 @@ final class NamespaceReader {
     ///   - keep: Receives a tree that should be stored.
     ///   - wake: Called when the namespace has new entries.
     init(
-        _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([LaneFinding]) -> Void,
+        _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([FoundMessages]) -> Void,
         restart: @escaping (Set<FeedClaim>, String) -> Void, keep: @escaping (TreeVersion) -> Void,
         wake: @escaping @Sendable () -> Void
     ) {
@@ -93,14 +93,14 @@ final class NamespaceReader {
         let root = try tree(at: start.wantedSeq, on: connection, from: base)
         base = TreeVersion(seq: start.wantedSeq, root: root)
         let cursor = LogCursor(seq: start.wantedSeq)
-        let lane: FeedLane
+        let lane: SharedReader
         if start.progress.snapshotSeq != nil {
             let time = try cursor.seq == 0 ? nil : connection.entry(namespaceID, cursor.seq)?.entry.committedAt
-            lane = FeedLane(
+            lane = SharedReader(
                 start.feed, snapshot: root, at: cursor, from: start.progress.index,
                 time: time ?? Clock.unixMilliseconds)
         } else {
-            lane = FeedLane([start.feed], root: root, at: cursor)
+            lane = SharedReader([start.feed], root: root, at: cursor)
         }
         if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
         // No later step may fail: the caller repeats a failed start, and two readers would then find the same messages.
@@ -118,7 +118,7 @@ final class NamespaceReader {
         core.trees.forget(namespaceID)
         isWatched = false
         // This reader may not run again for a long time, so its count must not remain in the budget.
-        laneTrees = LaneTrees()
+        laneTrees = SharedReaderTrees()
     }
 
     func follower(at cursor: LogCursor) -> LogFollower {
@@ -190,8 +190,8 @@ final class NamespaceReader {
             return false
         }
         if let root = first.before { readings[index].lane.share(root) }
-        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
-        var left: [FeedLane] = []
+        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
+        var left: [SharedReader] = []
         for step in steps {
             left += readings[index].lane.pass(
                 step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
@@ -241,7 +241,7 @@ final class NamespaceReader {
 
     /// Passes entries of the page until many messages have been found.
     private func pass(_ index: Int) {
-        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
         var left: [Reading] = []
         while let logged = readings[index].page.popFirst() {
             let root = Self.applied(logged.entry, to: readings[index].lane.root)
@@ -263,7 +263,7 @@ final class NamespaceReader {
         root.replacing(entry.changes)
     }
 
-    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {
+    private func finish(_ index: Int, _ findings: [FoundMessages], _ left: [Reading]) {
         let told = findings + readings[index].lane.takePartial()
         readings += left
         if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
@@ -272,7 +272,7 @@ final class NamespaceReader {
 
     /// Passes an entry that changes no data.
     private func passWithout(_ index: Int, _ logged: LoggedEntry) {
-        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
         _ = readings[index].lane.pass(
             logged.entry, at: logged.cursor, after: readings[index].lane.root, places: [], &findings)
         finish(index, findings, [])
@@ -296,7 +296,7 @@ final class NamespaceReader {
             return false
         }
         readings[index].bulk = nil
-        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
         let left = readings[index].lane.pass(
             logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
         ).map {
@@ -334,7 +334,7 @@ final class NamespaceReader {
 
 /// A feed to start reading.
 struct FeedStart: Sendable {
-    let feed: LaneFeed
+    let feed: SharedReaderFeed
     let name: FeedName
     let progress: FeedProgress
 

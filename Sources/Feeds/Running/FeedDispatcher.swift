@@ -10,19 +10,19 @@ final class FeedDispatcher: Sendable {
     }
 
     private let core: FeedCore
-    private let troubles: FeedTroubles
+    private let troubles: FeedFailures
     private let inbox = Condition(Inbox())
-    let board = FeedBoard()
+    let board = FeedStatuses()
 
     /// - Parameter troubles: Collects the feeds that cannot continue.
-    init(_ core: FeedCore, _ troubles: FeedTroubles) {
+    init(_ core: FeedCore, _ troubles: FeedFailures) {
         self.core = core
         self.troubles = troubles
     }
 
     func post(_ command: FeedCommand) { inbox.signal { $0.commands.append(command) } }
 
-    func found(_ findings: [LaneFinding]) {
+    func found(_ findings: [FoundMessages]) {
         if !findings.isEmpty { post(.found(findings)) }
     }
 
@@ -33,7 +33,7 @@ final class FeedDispatcher: Sendable {
     /// - Parameter look: Called at least once a second with the time in monotonic milliseconds, to check the
     ///   deadlines of other components.
     func run(_ readers: FeedReaders, _ writer: FeedWriter, _ look: (Milliseconds) -> Void) {
-        let desk = FeedDesk(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
+        let desk = FeedDispatcherState(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
         while true {
             let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
             let (commands, stops) =
@@ -57,7 +57,7 @@ enum FeedCommand: Sendable {
     case endAll
     /// The feed was moved or has another definition. Runs with an older generation end.
     case moved(FeedName, feed: Int64, generation: Int64)
-    case found([LaneFinding])
+    case found([FoundMessages])
     case routes([FeedName: FeedRoute])
     /// A page of retries.
     case letters(FeedClaim, FeedRetryPage)

@@ -21,7 +21,7 @@ struct FeedReporter {
     ///   - claims: The feeds that run on this gateway, by feed id.
     ///   - feeds: The feeds of this gateway, including broken ones.
     mutating func report(
-        _ board: FeedBoard, _ claims: [Int64: FeedClaim], _ feeds: [FeedRecord], _ connection: LogConnection
+        _ board: FeedStatuses, _ claims: [Int64: FeedClaim], _ feeds: [FeedRecord], _ connection: LogConnection
     ) throws {
         let now = Clock.monotonicMilliseconds
         if reportedAt.map({ now - $0 >= Self.reportMilliseconds }) ?? true {
@@ -49,7 +49,7 @@ struct FeedReporter {
 }
 
 /// The state of the feeds that run on this gateway. Usable on any thread.
-final class FeedBoard: Sendable {
+final class FeedStatuses: Sendable {
     private let reports = MutexBox<[FeedName: FeedReport]>([:])
 
     private let statuses = MutexBox<[(feed: FeedName, status: FeedStatusRecord)]>([])

@@ -12,7 +12,7 @@ struct FeedRetryPage: Sendable {
         var lastOfKeys: [FeedKey: FeedPosition]? = [:]
     }
 
-    var letters: [FeedLetter] = []
+    var letters: [FailedMessage] = []
     /// The position after which the page was read, or nil for the first page.
     var after: FeedPosition?
     /// The position of the last retry that was read.
@@ -69,7 +69,7 @@ extension FeedRetryPage {
             overview.lastOfKeys = keys.count > Self.mostKeys ? nil : Self.positions(keys)
         }
         self.init(
-            letters: rows.compactMap { FeedLetter($0.letter) }, after: after,
+            letters: rows.compactMap { FailedMessage($0.letter) }, after: after,
             last: end.map { FeedPosition(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot) } ?? after,
             hasMore: hasMore, overview: after == nil ? overview : nil)
     }

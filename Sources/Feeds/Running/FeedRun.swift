@@ -85,7 +85,7 @@ final class FeedRun {
     func isOpen(to access: FeedAccess) -> Bool { access.admits(uid: uid, createdAt: createdAt) }
 
     /// Adds the messages that the reader has found.
-    func take(_ finding: LaneFinding, _ now: FeedMachine.Moment) {
+    func take(_ finding: FoundMessages, _ now: FeedMachine.Moment) {
         for message in finding.messages {
             machine.push(message, failed: finding.letters[message.position], now: now)
             applyInherited(message.position, now)

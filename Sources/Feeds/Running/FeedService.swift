@@ -38,13 +38,13 @@ public final class FeedService: Sendable {
             url: url, settings: settings, connectionSettings: connectionSettings, trees: trees,
             memory: memory ?? FeedMemory(bytes: settings.allWindowsBytes), logger: logger, servers: servers)
         let announcements = announcements.subscribe(to: .feeds)
-        let troubles = FeedTroubles()
+        let troubles = FeedFailures()
         let dispatcher = FeedDispatcher(core, troubles)
         let writer = FeedWriter(core, lost: { troubles.lose($0) })
         let administrator = FeedAdministrator(core)
         let readers = FeedReaders(
             core, found: { dispatcher.found($0) }, keep: { administrator.keep($1, of: $0) },
-            failed: { troubles.add($0, FeedTrouble($1)) })
+            failed: { troubles.add($0, FeedFailureReason($1)) })
         self.core = core
         self.announcements = announcements
         self.dispatcher = dispatcher

@@ -19,10 +19,10 @@ final class FeedSupervisor: AnnouncementListener {
     private let dispatcher: FeedDispatcher
     private let readers: FeedReaders
     private let writer: FeedWriter
-    private let troubles: FeedTroubles
+    private let troubles: FeedFailures
     private let sinks: SinkMaker
     private let announcements: AnnouncementSubscription
-    private var watch: BeatWatch
+    private var watch: HeartbeatWatch
     private var mine: [Int64: Mine] = [:]
     /// Claims whose feeds were not started, so that nothing was delivered under them, and the last entry of which a message may
     /// have been delivered before.
@@ -33,7 +33,7 @@ final class FeedSupervisor: AnnouncementListener {
 
     init(
         _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
-        _ troubles: FeedTroubles, _ administrator: FeedAdministrator, _ sinks: SinkMaker,
+        _ troubles: FeedFailures, _ administrator: FeedAdministrator, _ sinks: SinkMaker,
         _ announcements: AnnouncementSubscription
     ) {
         reporter = FeedReporter(administrator)
@@ -44,7 +44,7 @@ final class FeedSupervisor: AnnouncementListener {
         self.troubles = troubles
         self.sinks = sinks
         self.announcements = announcements
-        watch = BeatWatch(
+        watch = HeartbeatWatch(
             leaseExpiryMilliseconds: core.settings.expiryMilliseconds,
             beatMilliseconds: core.settings.beatMilliseconds)
     }
@@ -191,7 +191,7 @@ final class FeedSupervisor: AnnouncementListener {
                         [("namespace", record.namespace), ("feed", record.name), ("error", "\(error)")])
                     throw error
                 }
-                broken(record, claimed.claim, FeedTrouble("\(error)"))
+                broken(record, claimed.claim, FeedFailureReason("\(error)"))
                 try connection.reportFeeds([(claimed.claim, "broken", "\(error)", 0, 0)])
             }
         }
@@ -226,7 +226,7 @@ final class FeedSupervisor: AnnouncementListener {
         }
         progress = try checked(progress, record, connection)
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
-            .compactMap { FeedLetter($0.letter) }
+            .compactMap { FailedMessage($0.letter) }
         let retried = try FeedRetryPage(
             record.namespaceID, record.id, after: nil, stopsKeys: definition.deadPolicy == .stop, connection)
         // The sink comes last, because nothing would stop it if a later step failed.
@@ -246,7 +246,7 @@ final class FeedSupervisor: AnnouncementListener {
                 adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
                 retried: retried),
             reading: FeedStart(
-                feed: LaneFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
+                feed: SharedReaderFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
                 progress: progress))
     }
 
@@ -313,7 +313,7 @@ final class FeedSupervisor: AnnouncementListener {
     }
 
     /// Notes that a feed could not start or continue. It is claimed again later.
-    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ trouble: FeedTrouble) {
+    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ trouble: FeedFailureReason) {
         let now = Clock.monotonicMilliseconds
         let longest = core.settings.maxRetryMilliseconds
         // A feed that has run for long since its last trouble starts with the shortest pause.

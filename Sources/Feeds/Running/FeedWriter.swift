@@ -116,11 +116,11 @@ final class FeedWriter: Sendable {
     }
 
     private static func move(_ commit: (claim: FeedClaim, commit: FeedCommit)) -> FeedMove {
-        var letters: [FeedLetterRecord] = []
+        var letters: [FailedMessageRecord] = []
         var removed: [(seq: Int64, index: Int64, isSnapshot: Bool)] = []
         for (position, change) in commit.commit.letters {
             switch change {
-            case .put(let letter): letters.append(FeedLetterRecord(letter, namespace: commit.commit.namespace))
+            case .put(let letter): letters.append(FailedMessageRecord(letter, namespace: commit.commit.namespace))
             case .remove: removed.append((position.seq, position.index, position.isSnapshot))
             }
         }

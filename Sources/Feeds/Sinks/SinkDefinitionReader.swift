@@ -7,7 +7,7 @@ struct SinkDefinitionReader {
     private(set) var problems: [DefinitionError.Problem] = []
     /// The member of the feed's definition that is being read, such as `nats`.
     private let part: String
-    private let place: SourcePlace
+    private let place: SourcePosition
     private let members: [String: SourceValue]
     /// Whether the value is an object. If not, it has no members to read.
     let isObject: Bool

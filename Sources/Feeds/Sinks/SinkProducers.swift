@@ -112,7 +112,7 @@ public final class SinkProducers: Sendable {
             case .none: completion(messages.map { _ in .notSent })
             case .failed(let error): completion(messages.map { _ in .unavailable(reason: error.description) })
             case .client(let client, let number):
-                LaneDelivery.begin(
+                KeyedDelivery.begin(
                     messages, isOneLane: isOneLane, startMilliseconds: startMilliseconds,
                     { message, done in
                         guard !isStopped.withLock({ $0 }) else { return done(.notSent) }

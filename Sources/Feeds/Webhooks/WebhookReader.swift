@@ -34,7 +34,7 @@ private struct WebhookReader {
         ]
     }
 
-    private mutating func note(_ place: SourcePlace, _ member: String, _ reason: String) {
+    private mutating func note(_ place: SourcePosition, _ member: String, _ reason: String) {
         problems.append(.init(place: place, part: member.isEmpty ? part : "\(part).\(member)", reason: reason))
     }
 
@@ -64,7 +64,7 @@ private struct WebhookReader {
 
     // MARK: Members
 
-    private mutating func url(_ value: SourceValue?, _ place: SourcePlace) -> String {
+    private mutating func url(_ value: SourceValue?, _ place: SourcePosition) -> String {
         guard let value else {
             note(place, "url", "is missing: give the address of the endpoint, such as https://example.com/hooks")
             return ""
@@ -83,7 +83,7 @@ private struct WebhookReader {
         return text
     }
 
-    private mutating func secrets(_ value: SourceValue?, _ place: SourcePlace) -> [SinkSecret] {
+    private mutating func secrets(_ value: SourceValue?, _ place: SourcePosition) -> [SinkSecret] {
         let most = WebhookDefinition.maxSecrets
         guard let value else {
             note(

@@ -116,11 +116,11 @@ public final class WebhookSink: Sink {
         for id in ids { client.cancel(id) }
     }
 
-    private func request(_ messages: [SinkMessage]) -> ClientRequest {
+    private func request(_ messages: [SinkMessage]) -> HTTPClientRequest {
         let content = WebhookRequest(
             messages, format: definition.format, isBatch: definition.batch > 1, keys: keys,
             timestampSeconds: clock() / 1_000)
-        var request = ClientRequest(definition.url)
+        var request = HTTPClientRequest(definition.url)
         request.method = "POST"
         request.headers = content.headers
         request.credentials = credentials.revealed()

@@ -13,7 +13,7 @@ extension FuzzTarget {
         do throws(JSONError) {
             changes = try ChangeCodec.decode(input)
         } catch {
-            return Claims.error(error, in: input, &summary)
+            return NodeClaims.error(error, in: input, &summary)
         }
         summary.noteSize(changes.count)
         for change in changes { summary.noteSize(change.path.depth) }

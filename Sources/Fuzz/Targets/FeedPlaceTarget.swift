@@ -18,7 +18,7 @@ extension FuzzTarget {
         guard let mode = input.first else { return nil }
         let rest = Array(input.dropFirst())
         if mode % 2 == 1 { return written(rest, &summary) }
-        guard let places = PlaceRanges(bytes: rest) else {
+        guard let places = PositionRanges(bytes: rest) else {
             summary.note(1)
             return nil
         }
@@ -28,14 +28,14 @@ extension FuzzTarget {
             summary.noteSize(Int(range.upperBound.index))
             summary.note(range.lowerBound.isSnapshot ? 1 : 0)
         }
-        guard PlaceRanges(bytes: places.bytes) == places else {
+        guard PositionRanges(bytes: places.bytes) == places else {
             return "the written positions are read as other positions"
         }
         guard places.bytes.count <= rest.count else { return "the written form is longer than the input" }
         return order(places)
-    }.measuring { _ = PlaceRanges(bytes: $0) }
+    }.measuring { _ = PositionRanges(bytes: $0) }
 
-    private static func order(_ places: PlaceRanges) -> String? {
+    private static func order(_ places: PositionRanges) -> String? {
         var last: FeedPosition?
         for range in places.ranges {
             if let last, range.lowerBound <= last { return "ranges out of order" }
@@ -69,9 +69,9 @@ extension FuzzTarget {
             ranges.append(lower...FeedPosition(seq: sum, index: index, isSnapshot: isSnapshot))
             seq = sum
         }
-        guard let places = PlaceRanges(ranges) else { return "ranges in order are refused" }
+        guard let places = PositionRanges(ranges) else { return "ranges in order are refused" }
         summary.noteSize(ranges.count)
-        guard let again = PlaceRanges(bytes: places.bytes) else { return "the written positions can't be read" }
+        guard let again = PositionRanges(bytes: places.bytes) else { return "the written positions can't be read" }
         guard again == places else { return "the written ranges are read as other ranges" }
         return order(places)
     }

@@ -9,10 +9,10 @@ extension FuzzTarget {
         do throws(JSONError) {
             parsed = try JSONParser.parse(input)
         } catch {
-            return Claims.error(error, in: input, &summary)
+            return NodeClaims.error(error, in: input, &summary)
         }
         let node = parsed.node
-        if let wrong = Claims.value(node, &summary) { return wrong }
+        if let wrong = NodeClaims.value(node, &summary) { return wrong }
         let borrowed = input.withUnsafeBytes { try? JSONParser.parse($0) }
         guard borrowed == node else { return "borrowed bytes are read as another value" }
         // Surrounding whitespace must not change the value.
@@ -29,7 +29,7 @@ extension FuzzTarget {
         guard let final = try? JSONParser.parse(text), !final.hasServerValue, final.node == resolved else {
             return "a resolved value does not write and read back"
         }
-        return Claims.stored(resolved)
+        return NodeClaims.stored(resolved)
     }.measuring { _ = try? JSONParser.parse($0) }
 }
 

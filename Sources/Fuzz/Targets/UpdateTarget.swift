@@ -13,7 +13,7 @@ extension FuzzTarget {
         do throws(JSONError) {
             update = try JSONParser.parseUpdate(input)
         } catch {
-            return Claims.error(error, in: input, &summary)
+            return NodeClaims.error(error, in: input, &summary)
         }
         guard let update else { return nil }
         summary.noteSize(update.changes.count)
@@ -29,9 +29,9 @@ extension FuzzTarget {
             for key in change.path.keys where key != .priority {
                 if let violation = KeyRules.violation(in: key) { return "a key that \(violation.reason)" }
             }
-            if !change.path.namesPriority, let wrong = Claims.value(change.node, &summary) { return wrong }
+            if !change.path.namesPriority, let wrong = NodeClaims.value(change.node, &summary) { return wrong }
             let value = change.node.resolved(existing: tree[change.path], timestamp: 1)
-            if let wrong = Claims.stored(value, replacing: change.path, in: tree) { return wrong }
+            if let wrong = NodeClaims.stored(value, replacing: change.path, in: tree) { return wrong }
             tree = tree.replacing(change.path, with: value)
         }
         return nil

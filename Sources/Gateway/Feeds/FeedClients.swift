@@ -43,7 +43,7 @@ final class ForwardedRequest: Sendable {
     ///
     /// - Parameter completion: called once; with `cancelled` only after `cancel`.
     func send(
-        _ request: ClientRequest, by client: HTTPClient, _ completion: @escaping HTTPClient.Completion
+        _ request: HTTPClientRequest, by client: HTTPClient, _ completion: @escaping HTTPClient.Completion
     ) {
         let turn = state.withLock { state -> Int? in
             state.turn += 1
@@ -104,15 +104,15 @@ struct FeedCall: Sendable {
     func request(
         _ verb: String, method: String = "POST", _ body: [UInt8], to peer: FeedPeer, _ identity: ForwardingIdentity,
         opening: FeedOpening? = nil
-    ) -> ClientRequest {
+    ) -> HTTPClientRequest {
         let target = FeedPath.target(verb, of: feed)
         let seal = identity.header(
             peer.key, access, client: client, opening: opening, method: method, target: target, body: body)
-        var asked = ClientRequest(peer.address + target)
+        var asked = HTTPClientRequest(peer.address + target)
         asked.method = method
         asked.body = body
         asked.headers = [(name: "\(Self.forwardedHeader)", value: "1")]
-        asked.credentials = [(name: "\(ForwardingSeal.header)", value: seal)]
+        asked.credentials = [(name: "\(ForwardingSignature.header)", value: seal)]
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true
         asked.pinnedPublicKey = peer.pin.map { String(decoding: Base64.encode($0), as: UTF8.self) }

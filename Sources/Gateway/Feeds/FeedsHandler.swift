@@ -9,7 +9,7 @@ import Wire
 /// Serves `/.feeds`: definitions, messages, dead letters and figures of durable change feeds. One for each loop.
 final class FeedsHandler {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let databases: Databases
     private let forwarding: FeedForwarding
     private let streams: FeedStreams
@@ -18,7 +18,7 @@ final class FeedsHandler {
     private let link: LoopLink<FeedsHandler>
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ clients: FeedClients,
+        _ services: LoopServices, _ callers: CallerResolver, _ databases: Databases, _ clients: FeedClients,
         _ identity: ForwardingIdentity, _ authenticator: Authenticator
     ) {
         self.identity = identity
@@ -61,7 +61,7 @@ final class FeedsHandler {
 
     /// Refuses a caller without the required permission.
     private func refuse(_ request: HTTPRequest, _ path: FeedPath, _ namespace: String, _ exchange: HTTPExchange) {
-        guard request.header(ForwardingSeal.header) != nil, request.header("authorization") == nil else {
+        guard request.header(ForwardingSignature.header) != nil, request.header("authorization") == nil else {
             return services.responder.respond(.permissionDenied, to: exchange)
         }
         // Another gateway has forwarded the request, with a key from before this one started, or a second time. The
@@ -97,7 +97,7 @@ final class FeedsHandler {
     /// Returns the parts of a request that may have been forwarded. Gateways forward only requests that the gateway
     /// that runs the feed has to answer.
     private func forwarded(_ head: HTTPRequest) -> (path: FeedPath, feed: FeedName, feeds: FeedService)? {
-        guard head.header(ForwardingSeal.header) != nil, let path = try? FeedPath(head.method, head.path),
+        guard head.header(ForwardingSignature.header) != nil, let path = try? FeedPath(head.method, head.path),
             let parameters = try? RESTParameters.settings(head.query), let namespace = parameters.namespace,
             NamespaceName.isValid(namespace.utf8), let feeds = databases.member(of: namespace)?.feeds
         else { return nil }
@@ -121,7 +121,7 @@ final class FeedsHandler {
         switch path {
         case .list: list(feeds, call, exchange)
         case .definition(_, .show):
-            administer(feeds, .glance, call, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
+            administer(feeds, .glance, call, exchange) { FeedAnswer(FeedJSON.definition(try $0.feed(feed))) }
         case .definition(_, .apply): apply(feeds, call, request, exchange)
         case .definition(_, .remove):
             administer(feeds, .change, call, exchange) { administration in
@@ -170,7 +170,7 @@ final class FeedsHandler {
 
     private func list(_ feeds: FeedService, _ call: FeedCall, _ exchange: HTTPExchange) {
         let namespace = call.feed.namespace
-        administer(feeds, .read, call, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
+        administer(feeds, .read, call, exchange) { FeedAnswer(FeedJSON.list(try $0.feeds(of: namespace))) }
     }
 
     private func apply(_ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange) {
@@ -182,7 +182,7 @@ final class FeedsHandler {
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: creates)
             if let change = applied.change { feeds.moved(feed, change) }
             let warnings = feeds.warnings(definition, in: feed.namespace)
-            return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name, warnings))
+            return FeedAnswer(status: applied.isNew ? 201 : 200, FeedJSON.applied(applied, feed.name, warnings))
         }
     }
 
@@ -195,7 +195,7 @@ final class FeedsHandler {
         let after = query["after"].flatMap { FeedPosition(id: $0, in: feed.namespace) }
         if query["after"] != nil, after == nil { throw RESTError(400, "after must be a message's id") }
         administer(feeds, .read, call, exchange) {
-            FeedAnswer(FeedTexts.dead(try $0.deadLetters(feed, after: after, limit: limit)))
+            FeedAnswer(FeedJSON.dead(try $0.deadLetters(feed, after: after, limit: limit)))
         }
     }
 
@@ -225,7 +225,7 @@ final class FeedsHandler {
                 link.post { handler in
                     guard let exchange = handler.services.loop.exchange(for: reference) else { return }
                     handler.administer(feeds, .glance, call, exchange) {
-                        FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
+                        FeedAnswer(FeedJSON.status(try $0.status(feed), report, feed.name))
                     }
                 }
             }

@@ -12,7 +12,7 @@ final class ListenerGroup: ChangeListener {
     private let encoder: EventEncoder
 
     private struct State {
-        var loops: [ObjectIdentifier: (outlet: any GroupOutlet, listeners: Int)] = [:]
+        var loops: [ObjectIdentifier: (outlet: any GroupReceiver, listeners: Int)] = [:]
         /// The query's result after the last step, for groups with a query.
         var window: Node?
     }
@@ -28,7 +28,7 @@ final class ListenerGroup: ChangeListener {
     // MARK: Loops
 
     /// Registers one more listener of a loop.
-    func add(_ outlet: any GroupOutlet) {
+    func add(_ outlet: any GroupReceiver) {
         state.withLock { state in
             let count = state.loops[ObjectIdentifier(outlet)]?.listeners ?? 0
             state.loops[ObjectIdentifier(outlet)] = (outlet, count + 1)
@@ -36,7 +36,7 @@ final class ListenerGroup: ChangeListener {
     }
 
     /// Removes one listener of a loop; returns true if the group has none left.
-    func remove(_ outlet: any GroupOutlet) -> Bool {
+    func remove(_ outlet: any GroupReceiver) -> Bool {
         state.withLock { state in
             let id = ObjectIdentifier(outlet)
             if let entry = state.loops[id] {
@@ -46,7 +46,7 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
-    private func tell(_ news: GroupNews) {
+    private func tell(_ news: GroupMessage) {
         let id = ObjectIdentifier(self)
         for outlet in state.withLock({ $0.loops.values.map(\.outlet) }) { outlet.tell(news, of: id) }
     }
@@ -126,7 +126,7 @@ struct ListenerKey: Hashable, Sendable {
 }
 
 /// A group's message to its listeners.
-enum GroupNews: Sendable {
+enum GroupMessage: Sendable {
     case events(EncodedEvents)
     /// The changes between the last event and the snapshot are unknown.
     case reset(Snapshot)
@@ -137,19 +137,19 @@ enum GroupNews: Sendable {
 }
 
 /// Receives a group's messages for one loop's listeners of one kind. Any thread.
-protocol GroupOutlet: AnyObject, Sendable {
-    func tell(_ news: GroupNews, of group: ObjectIdentifier)
+protocol GroupReceiver: AnyObject, Sendable {
+    func tell(_ news: GroupMessage, of group: ObjectIdentifier)
 }
 
 /// An owner of a loop's listeners. Belongs to the loop's thread.
-protocol GroupHearer: AnyObject, SendableMetatype {
-    func hear(_ news: GroupNews, from group: ObjectIdentifier)
+protocol GroupSubscriber: AnyObject, SendableMetatype {
+    func hear(_ news: GroupMessage, from group: ObjectIdentifier)
 }
 
 // The hearers are deliberately not generic classes: calls through these protocols are not specialized for the types of
 // a generic class, and would iterate slowly over thousands of listeners.
-extension LoopLink: GroupOutlet where Owner: GroupHearer {
-    func tell(_ news: GroupNews, of group: ObjectIdentifier) {
+extension LoopLink: GroupReceiver where Owner: GroupSubscriber {
+    func tell(_ news: GroupMessage, of group: ObjectIdentifier) {
         post { $0.hear(news, from: group) }
     }
 }
@@ -163,7 +163,7 @@ final class ListenerGroups: Sendable {
     /// Adds a loop's listener to its group, and creates the group for the first listener. Returns the snapshot after
     /// which the group receives changes.
     func join(
-        _ key: ListenerKey, _ namespace: LiveNamespace, _ outlet: any GroupOutlet
+        _ key: ListenerKey, _ namespace: LiveNamespace, _ outlet: any GroupReceiver
     ) -> (ListenerGroup, Snapshot) {
         groups.withLock { groups in
             let group = groups[key] ?? ListenerGroup(key, namespace, hasher)
@@ -173,7 +173,7 @@ final class ListenerGroups: Sendable {
         }
     }
 
-    func leave(_ group: ListenerGroup, _ outlet: any GroupOutlet) {
+    func leave(_ group: ListenerGroup, _ outlet: any GroupReceiver) {
         groups.withLock { groups in
             guard group.remove(outlet) else { return }
             groups[group.key] = nil

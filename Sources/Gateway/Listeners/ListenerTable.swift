@@ -51,7 +51,7 @@ final class ListenerTable<Member: Listener> {
     // MARK: The pass
 
     /// Applies a group's message to its members.
-    func hear(_ news: GroupNews, from group: ObjectIdentifier) {
+    func hear(_ news: GroupMessage, from group: ObjectIdentifier) {
         switch news {
         case .events(let events): deliver(events, to: group)
         case .reset(let snapshot):

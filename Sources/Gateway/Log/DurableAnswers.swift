@@ -11,7 +11,7 @@ struct DurableAnswers {
     /// The part of the log that the answer covers.
     let view: LogView
     /// The requested position.
-    let start: LogPlace
+    let start: LogPosition
     /// Whether the request was for the log's end at its time. Such an answer is not valid for any other request.
     let isOfEnd: Bool
     /// The cursor, if the answer has one.
@@ -55,7 +55,7 @@ struct DurableAnswers {
     }
 
     private func headers(behind slice: LogSlice) -> HTTPHeaders {
-        var headers: HTTPHeaders = ["Stream-Next-Offset": LogPlaceText.offset(slice.end)]
+        var headers: HTTPHeaders = ["Stream-Next-Offset": LogPositionText.offset(slice.end)]
         if slice.isAtEnd { headers.add("Stream-Up-To-Date", "true") }
         if let cursor { headers.add("Stream-Cursor", "\(cursor)") }
         return headers
@@ -64,7 +64,7 @@ struct DurableAnswers {
     /// Returns a tag that identifies the stream, which is the view, and the two positions.
     private func entityTag(_ slice: LogSlice) -> String {
         let stream = Digest.sha256(Array("\(view.namespace) \(view.hasOrigins) \(view.path)".utf8)).prefix(9)
-        let places = "\(LogPlaceText.offset(start)):\(LogPlaceText.offset(slice.end))"
+        let places = "\(LogPositionText.offset(start)):\(LogPositionText.offset(slice.end))"
         return "\"\(Base64URL.encode(Array(stream))):\(places)\(slice.isAtEnd ? "" : ":more")\""
     }
 
@@ -103,7 +103,7 @@ enum LogFrames {
         var control = JSONWriter(form: .export)
         control.beginObject()
         control.writeKey("streamNextOffset", isFirst: true)
-        control.writeString(LogPlaceText.offset(slice.end))
+        control.writeString(LogPositionText.offset(slice.end))
         control.writeKey("streamCursor", isFirst: false)
         control.writeString("\(cursor)")
         if slice.isAtEnd {
@@ -167,7 +167,7 @@ struct LogRefusal {
                 ),
                 to: exchange)
         case .damaged(let next):
-            exchange.commonHeaders.add("Stream-Next-Offset", LogPlaceText.offset(next))
+            exchange.commonHeaders.add("Stream-Next-Offset", LogPositionText.offset(next))
             responder.respond(
                 RESTError(
                     410,

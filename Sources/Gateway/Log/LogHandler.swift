@@ -37,7 +37,7 @@ import Wire
 final class LogHandler {
     private let services: LoopServices
     private let databases: Databases
-    private let callers: Callers
+    private let callers: CallerResolver
     private let namespaces: NamespaceWaits
     private let hub: LogHub
     private let feedBasePath: FeedBasePath
@@ -47,7 +47,7 @@ final class LogHandler {
     private let slices: ExchangeWaits<Result<LogSlice, LogReadError>>
 
     init(
-        _ services: LoopServices, _ databases: Databases, _ callers: Callers, _ namespaces: NamespaceWaits,
+        _ services: LoopServices, _ databases: Databases, _ callers: CallerResolver, _ namespaces: NamespaceWaits,
         _ hub: LogHub,
         _ feedBasePath: @escaping FeedBasePath
     ) {
@@ -64,7 +64,7 @@ final class LogHandler {
     }
 
     /// A request before its first slice.
-    private struct Asked {
+    private struct ListenState {
         let parameters: LogParameters
         let identity: Identity
         let namespace: LiveNamespace
@@ -107,7 +107,7 @@ final class LogHandler {
                         namespace: namespace.id, name: namespace.name, path: path,
                         hasOrigins: identity.mayAdminister)
                     look(
-                        Asked(
+                        ListenState(
                             parameters: parameters, identity: identity, namespace: namespace, view: view,
                             ifNoneMatch: request.headerText("if-none-match"), seat: seat), exchange)
                 }
@@ -177,7 +177,7 @@ final class LogHandler {
 
     // MARK: Beginning
 
-    private func look(_ asked: Asked, _ exchange: HTTPExchange) {
+    private func look(_ asked: ListenState, _ exchange: HTTPExchange) {
         let found = extents.wait(exchange) { [self] result in
             switch result {
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
@@ -193,17 +193,17 @@ final class LogHandler {
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
-        let tail = LogPlace(seq: extent.head, batch: extent.headBatch)
+        let tail = LogPosition(seq: extent.head, batch: extent.headBatch)
         exchange.respond(
             status: 200,
             headers: [
                 "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
-                "Stream-Next-Offset": LogPlaceText.offset(tail), "X-Pathmirror-Oldest-Seq": "\(extent.oldest)",
+                "Stream-Next-Offset": LogPositionText.offset(tail), "X-Pathmirror-Oldest-Seq": "\(extent.oldest)",
             ])
     }
 
-    private func begin(_ asked: Asked, _ extent: LogExtent, _ exchange: HTTPExchange) {
-        let head = LogPlace(seq: extent.head, batch: extent.headBatch)
+    private func begin(_ asked: ListenState, _ extent: LogExtent, _ exchange: HTTPExchange) {
+        let head = LogPosition(seq: extent.head, batch: extent.headBatch)
         switch asked.parameters.start {
         case .head where asked.parameters.mode == .catchUp:
             // The answer has no lines, even if entries have been committed since the head was read.
@@ -211,20 +211,20 @@ final class LogHandler {
         case .head: readFirst(asked, at: head, head, exchange)
         // The head's batch lets a later request detect that entries were lost.
         case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
-        case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), head, exchange)
+        case .oldest: readFirst(asked, at: LogPosition(seq: extent.oldest - 1), head, exchange)
         case .behind(let place): readFirst(asked, at: place, head, exchange)
         }
     }
 
     /// - Parameter head: the head at the time of the look-up.
-    private func readFirst(_ asked: Asked, at start: LogPlace, _ head: LogPlace, _ exchange: HTTPExchange) {
+    private func readFirst(_ asked: ListenState, at start: LogPosition, _ head: LogPosition, _ exchange: HTTPExchange) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
             case .failure(.pruned(let oldest))
             where asked.parameters.start == .oldest && start.batch == nil && oldest > start.seq + 1:
                 // Retention has removed the oldest entry. The request named no entry, so it begins with the next oldest
                 // one, or, if no entry is left, at the head, whose batch identifies the log's history.
-                readFirst(asked, at: oldest > head.seq ? head : LogPlace(seq: oldest - 1), head, exchange)
+                readFirst(asked, at: oldest > head.seq ? head : LogPosition(seq: oldest - 1), head, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
             }
@@ -234,7 +234,7 @@ final class LogHandler {
         }
     }
 
-    private func answer(_ asked: Asked, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange) {
+    private func answer(_ asked: ListenState, _ start: LogPosition, _ first: LogSlice, _ exchange: HTTPExchange) {
         switch asked.parameters.mode {
         case .catchUp: answers(asked, start, cursor: nil).respond(first, exchange)
         case .longPoll(let shown):
@@ -254,7 +254,7 @@ final class LogHandler {
         }
     }
 
-    private func answers(_ asked: Asked, _ start: LogPlace, cursor: Int64?) -> DurableAnswers {
+    private func answers(_ asked: ListenState, _ start: LogPosition, cursor: Int64?) -> DurableAnswers {
         DurableAnswers(
             responder: services.responder, view: asked.view, start: start,
             isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)

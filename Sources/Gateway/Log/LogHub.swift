@@ -64,7 +64,7 @@ final class LogHub: LogReadingHost {
 
     // MARK: LogReadingHost
 
-    func read(_ reading: any LogReading, at place: LogPlace) {
+    func read(_ reading: any LogReading, at place: LogPosition) {
         let id = reading.exchange.id
         // The query keeps the seat, so that a client that disconnects does not free it before the answer.
         let seat = taken[id]

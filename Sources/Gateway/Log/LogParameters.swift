@@ -22,7 +22,7 @@ struct LogParameters: Equatable {
         /// With the oldest retained entry.
         case oldest
         /// After a position.
-        case behind(LogPlace)
+        case behind(LogPosition)
     }
 
     let mode: Mode
@@ -76,7 +76,7 @@ struct LogParameters: Equatable {
         case nil, "-1": return .oldest
         case "now": return .head
         case let text?:
-            guard let place = LogPlaceText.place(offset: text) else {
+            guard let place = LogPositionText.place(offset: text) else {
                 throw RESTError(400, "offset must be -1, now, or the Stream-Next-Offset of an answer")
             }
             return .behind(place)
@@ -96,14 +96,14 @@ struct LogParameters: Equatable {
 }
 
 /// Converts positions in the log to offsets: texts that clients store and send back.
-enum LogPlaceText {
+enum LogPositionText {
     /// Batches have 16 bytes; a much longer text can't be a batch.
     private static let maxBatchBytes = 32
     /// No log reaches this seq. The limit keeps arithmetic with a client's seq from overflowing.
     static let maxSeq = Int64.max / 2
 
     /// Returns `SEQ_PART_LINES_BATCH`, with numbers of full width, so that offsets sort as positions do.
-    static func offset(_ place: LogPlace) -> String {
+    static func offset(_ place: LogPosition) -> String {
         // Within an entry, parts count from 1, so that they sort after the position before the entry's first line.
         let part = place.inside.map { Int64($0.part) + 1 } ?? 0
         let lines = place.inside.map { Int64($0.lines) } ?? 0
@@ -112,14 +112,14 @@ enum LogPlaceText {
     }
 
     /// Parses an offset in the exact form of `offset`.
-    static func place(offset text: String) -> LogPlace? {
+    static func place(offset text: String) -> LogPosition? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
         guard let seq = number(parts[0]), seq <= maxSeq, let part = number(parts[1]), let lines = number(parts[2]),
             part <= Int64(Int32.max), lines < max(part, 1)
         else { return nil }
-        var place = LogPlace(seq: seq)
-        if part > 0 { place.inside = LogPlace.Inside(part: Int32(part - 1), lines: Int32(lines)) }
+        var place = LogPosition(seq: seq)
+        if part > 0 { place.inside = LogPosition.Inside(part: Int32(part - 1), lines: Int32(lines)) }
         guard !parts[3].isEmpty else { return place }
         guard let batch = batch(parts[3]) else { return nil }
         place.batch = batch

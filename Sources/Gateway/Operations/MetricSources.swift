@@ -34,7 +34,7 @@ struct MetricSources {
 
     init() {}
 
-    init(_ facts: GatewayFacts) {
+    init(_ facts: GatewayMetricFacts) {
         let report = facts.serverReport()
         let all = facts.databases.all
         engine = facts.databases.home.engine.metrics
@@ -77,7 +77,7 @@ struct MetricSources {
 }
 
 /// The sources of metrics and readiness.
-struct GatewayFacts: Sendable {
+struct GatewayMetricFacts: Sendable {
     let databases: Databases
     let metrics: GatewayMetrics
     let limiter: RateLimiter

@@ -5,10 +5,10 @@ import Wire
 /// Serves the operators' paths: `/.health/…` and `/.metrics`. One for each loop.
 final class OperationsHandler {
     private let services: LoopServices
-    private let callers: Callers
-    private let facts: GatewayFacts
+    private let callers: CallerResolver
+    private let facts: GatewayMetricFacts
 
-    init(_ services: LoopServices, _ callers: Callers, _ facts: GatewayFacts) {
+    init(_ services: LoopServices, _ callers: CallerResolver, _ facts: GatewayMetricFacts) {
         self.services = services
         self.callers = callers
         self.facts = facts

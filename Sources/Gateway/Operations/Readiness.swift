@@ -10,7 +10,7 @@ struct Readiness {
     let body: [UInt8]
 
     /// - Parameter hasDetails: whether the body includes details, which only operators may see.
-    init(_ facts: GatewayFacts, hasDetails: Bool) {
+    init(_ facts: GatewayMetricFacts, hasDetails: Bool) {
         let databases = facts.databases.all
         let reachable = databases.filter { $0.engine.health.isUp }
         let isUp = !reachable.isEmpty

@@ -10,12 +10,12 @@ public struct ServerReport: Sendable {
     public var feeds: [FeedFacts]
     public var retention: RetentionFacts
     /// The stall meters of the event loops.
-    public var stretches: [StretchMeter]
+    public var stretches: [StallMeter]
 
     public init(
         server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
         mirrors: [MirrorFacts] = [], feeds: [FeedFacts] = [], retention: RetentionFacts = RetentionFacts(),
-        stretches: [StretchMeter] = []
+        stretches: [StallMeter] = []
     ) {
         self.stretches = stretches
         self.server = server

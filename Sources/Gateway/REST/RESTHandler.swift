@@ -8,7 +8,7 @@ import Wire
 /// for each loop.
 final class RESTHandler {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let namespaces: NamespaceWaits
     private let reads: RESTReads
     private let writes: RESTWrites
@@ -17,7 +17,7 @@ final class RESTHandler {
     private let link: LoopLink<RESTHandler>
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits, _ reads: RESTReads,
+        _ services: LoopServices, _ callers: CallerResolver, _ namespaces: NamespaceWaits, _ reads: RESTReads,
         _ writes: RESTWrites, _ streams: StreamHub
     ) {
         self.services = services

@@ -8,13 +8,13 @@ import Wire
 /// Answers GET requests. One for each loop.
 final class RESTReads {
     private let services: LoopServices
-    private let written: WrittenValues
+    private let written: EncodedValueCache
     private let link: LoopLink<RESTReads>
 
     init(_ services: LoopServices) {
         self.services = services
         let settings = services.settings
-        written = WrittenValues(bytes: settings.answerCacheBytes, services.workers)
+        written = EncodedValueCache(bytes: settings.answerCacheBytes, services.workers)
         link = LoopLink(services.loop)
         link.lead(to: self)
     }
@@ -33,7 +33,7 @@ final class RESTReads {
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
         if job.isOfTheWholeValue, written.isWorthKeeping(node) {
-            return answer(call, job, node, WrittenValues.Place(call, namespace))
+            return answer(call, job, node, EncodedValueCache.Place(call, namespace))
         }
         guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
         let reference = call.exchange.reference
@@ -44,7 +44,7 @@ final class RESTReads {
     }
 
     /// Answers a read whose encoded value is cached for the next GET.
-    private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ place: WrittenValues.Place) {
+    private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ place: EncodedValueCache.Place) {
         var value = written.find(place, node) ?? WrittenValue()
         if job.isAnswered(by: value) {
             services.metrics.readsKept.add()
@@ -52,7 +52,7 @@ final class RESTReads {
         }
         guard node.rowCount > services.settings.heavyRows else {
             let answer = job.run(with: &value)
-            if let kept = WrittenValues.Kept(node, value) { written.keep(kept, at: place) }
+            if let kept = EncodedValueCache.Kept(node, value) { written.keep(kept, at: place) }
             return answer.send(to: call.exchange)
         }
         let reference = call.exchange.reference
@@ -60,7 +60,7 @@ final class RESTReads {
             var value = value
             let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
-            guard let kept = WrittenValues.Kept(node, value) else { return }
+            guard let kept = EncodedValueCache.Kept(node, value) else { return }
             link.post { reads in reads.written.keep(kept, at: place) }
         }
     }

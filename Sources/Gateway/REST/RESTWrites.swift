@@ -12,7 +12,7 @@ import Wire
 /// gateway does not decompress, parse, count or queue the body.
 final class RESTWrites {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let pushIDs: PushIDs
     private let deniedWrites: Counter
     private let calls = WaitingCalls()
@@ -20,7 +20,7 @@ final class RESTWrites {
     private let sink: RESTWriteSink
 
     /// - Parameter deniedWrites: counts the writes that the rules refuse.
-    init(_ services: LoopServices, _ callers: Callers, _ pushIDs: PushIDs, deniedWrites: Counter) {
+    init(_ services: LoopServices, _ callers: CallerResolver, _ pushIDs: PushIDs, deniedWrites: Counter) {
         self.services = services
         self.callers = callers
         self.pushIDs = pushIDs

@@ -7,13 +7,13 @@ import Wire
 /// Serves `/.lp` for browsers that could not keep a WebSocket open (reference: rtdb-protocol 1.8). One for each loop.
 final class LongPollHandler {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let namespaces: NamespaceWaits
     private let context: RealtimeContext
     private let hub: RealtimeHub
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits, _ context: RealtimeContext,
+        _ services: LoopServices, _ callers: CallerResolver, _ namespaces: NamespaceWaits, _ context: RealtimeContext,
         _ hub: RealtimeHub
     ) {
         self.services = services

@@ -3,7 +3,7 @@ import Wire
 
 /// A realtime client that polls (reference: rtdb-protocol 1.8): messages wait until a request fetches them. Belongs to
 /// the loop of its session; requests arrive on any loop.
-final class LongPollTransport: RealtimeTransport {
+final class LongPollTransport: SessionTransport {
     /// Proves that a request belongs to the session.
     let password: String
     private var messages: [[UInt8]] = []

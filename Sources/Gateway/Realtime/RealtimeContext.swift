@@ -13,7 +13,7 @@ final class RealtimeContext: Sendable {
     let groups: ListenerGroups
     /// The loop of each session.
     let directory = SessionDirectory()
-    let transactionQueues = TransactionQueues()
+    let transactionQueues = TransactionTurnTable()
     let authenticator: Authenticator
     let limiter: RateLimiter
     let memory: MemoryBudget
@@ -41,15 +41,15 @@ final class RealtimeContext: Sendable {
 
 /// The loop of each realtime session. Shared by all loops.
 final class SessionDirectory: Sendable {
-    private let homes = Condition<[String: any SessionHome]>([:])
+    private let homes = Condition<[String: any SessionLoop]>([:])
 
-    func add(_ session: String, _ home: any SessionHome) { homes.withLock { $0[session] = home } }
+    func add(_ session: String, _ home: any SessionLoop) { homes.withLock { $0[session] = home } }
     func remove(_ session: String) { homes.broadcast { $0[session] = nil } }
 
-    func home(of session: String) -> (any SessionHome)? { homes.withLock { $0[session] } }
+    func home(of session: String) -> (any SessionLoop)? { homes.withLock { $0[session] } }
 
     /// The loop of any one session.
-    var anyHome: (any SessionHome)? { homes.withLock { $0.first?.value } }
+    var anyHome: (any SessionLoop)? { homes.withLock { $0.first?.value } }
 
     /// Closes all sessions of the namespaces of a database, on their loops.
     func closeAll(in database: Int) {

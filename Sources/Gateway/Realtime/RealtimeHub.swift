@@ -6,7 +6,7 @@ import Synchronization
 import Wire
 
 /// A loop's realtime sessions and their listens: begins, checks and ends them. One for each loop.
-final class RealtimeHub: RealtimeHost, GroupHearer {
+final class RealtimeHub: RealtimeHost, GroupSubscriber {
     let context: RealtimeContext
     let loop: EventLoop
     private let link: LoopLink<RealtimeHub>
@@ -31,7 +31,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         link.lead(to: self)
     }
 
-    var home: any SessionHome { link }
+    var home: any SessionLoop { link }
 
     // MARK: Sessions
 
@@ -39,7 +39,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
     var hasRoom: Bool { context.metrics.sessions.current < context.settings.maxSessions }
 
     func begin(
-        _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String,
+        _ namespace: LiveNamespace, _ transport: any SessionTransport, isLoopback: Bool, _ remoteAddress: String,
         isExtended: Bool = false
     ) -> RealtimeSession {
         let session = RealtimeSession(
@@ -138,7 +138,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         ending[id] = nil
     }
 
-    func hear(_ news: GroupNews, from group: ObjectIdentifier) { listens.hear(news, from: group) }
+    func hear(_ news: GroupMessage, from group: ObjectIdentifier) { listens.hear(news, from: group) }
 
     // MARK: Writes
 
@@ -150,9 +150,9 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
 
     func afterWrite(_ number: UInt64, _ body: @escaping () -> Void) { writes.afterWrite(number, body) }
 
-    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { slots.follow(outcome, at: key) }
+    func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey) { slots.follow(outcome, at: key) }
 
-    func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey) { slots.watch(slot, at: key) }
+    func watch(_ slot: TransactionTurns.Slot, at key: TransactionKey) { slots.watch(slot, at: key) }
 
     // MARK: Time
 
@@ -190,7 +190,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
     }
 }
 
-extension LoopLink: SessionHome where Owner == RealtimeHub {
+extension LoopLink: SessionLoop where Owner == RealtimeHub {
     func post(
         to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void
     ) {
@@ -208,14 +208,14 @@ extension LoopLink: SessionHome where Owner == RealtimeHub {
 
     func closeAll(in database: Int) { post { $0.closeSessions(in: database) } }
 
-    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { post { $0.follow(outcome, at: key) } }
+    func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey) { post { $0.follow(outcome, at: key) } }
 }
 
 /// The services that a realtime session needs from its loop. Belongs to that loop's thread.
 protocol RealtimeHost: AnyObject {
     var context: RealtimeContext { get }
     /// Gives other threads access to the sessions of this loop.
-    var home: any SessionHome { get }
+    var home: any SessionLoop { get }
 
     /// Adds a listen to its group, and returns the snapshot after which the group receives changes.
     func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot)
@@ -234,9 +234,9 @@ protocol RealtimeHost: AnyObject {
     func afterWrite(_ number: UInt64, _ body: @escaping () -> Void)
 
     /// Executes the outcome of an event in a queue of transactions.
-    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey)
+    func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey)
     /// Watches a slot, and ends it if its session is idle for too long.
-    func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey)
+    func watch(_ slot: TransactionTurns.Slot, at key: TransactionKey)
 
     /// Ends a session whose connection has closed.
     func ended(_ id: String, _ completion: @escaping @Sendable () -> Void)
@@ -247,7 +247,7 @@ extension RealtimeHost {
 }
 
 /// Gives other threads access to the realtime sessions of one loop.
-protocol SessionHome: AnyObject, Sendable {
+protocol SessionLoop: AnyObject, Sendable {
     /// Calls `work` with a session on its loop, or `otherwise` there if the session has ended.
     func post(
         to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void)
@@ -257,10 +257,10 @@ protocol SessionHome: AnyObject, Sendable {
     /// Closes all sessions of the loop that belong to a database's namespaces, once their writes are answered.
     func closeAll(in database: Int)
     /// See `RealtimeHost.follow`.
-    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey)
+    func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey)
 }
 
-extension SessionHome {
+extension SessionLoop {
     /// Calls `work` with a session on its loop; does nothing if the session has ended.
     func post(to id: String, _ work: @escaping @Sendable (RealtimeSession) -> Void) {
         post(to: id, otherwise: {}, work)

@@ -21,7 +21,7 @@ final class RealtimeListen {
     unowned let session: RealtimeSession
     /// A copy of the session's transport, which the session updates. The copy makes sending an event to thousands of
     /// listens faster.
-    var transport: any RealtimeTransport
+    var transport: any SessionTransport
     /// The entry up to which the client has received changes.
     private(set) var seq: Int64
     var state = State.live {
@@ -118,7 +118,7 @@ extension RealtimeListen: Listener {
 }
 
 /// The first value of a realtime listen. Created on the loop, computed there or on a worker.
-struct FirstValue: Sendable {
+struct InitialValue: Sendable {
     private let group: ListenerGroup
     private let snapshot: Snapshot
     private let target: ListenTarget
@@ -171,7 +171,7 @@ struct TaggedFrames {
 
     /// Returns the frames of the events after `seq`; nil if there are none, or a message exceeds the length that
     /// clients accept.
-    mutating func frames(after seq: Int64, tag: Int64?, _ transport: any RealtimeTransport.Type) -> SharedBytes? {
+    mutating func frames(after seq: Int64, tag: Int64?, _ transport: any SessionTransport.Type) -> SharedBytes? {
         guard let first = encoded.events.first else { return nil }
         let isWhole = first.seq > seq && transport.isWebSocket
         if isWhole {

@@ -21,7 +21,7 @@ extension RealtimeSession {
         let (listen, joined) = host.join(target, self)
         listens[target] = listen
         if isExtended, let behind { return resume(number, listen, joined, behind: behind) }
-        open(listen, at: joined, FirstValue(listen.group, joined, target, hash, compound)) { session, opening in
+        open(listen, at: joined, InitialValue(listen.group, joined, target, hash, compound)) { session, opening in
             switch opening {
             case .sent: session.answerListen(number, target, joined)
             case .tooLong: session.answer(number, "too_big", .text(Self.tooMuchData))
@@ -53,7 +53,7 @@ extension RealtimeSession {
     /// Sends a listen its value, encoded here or, if that takes long, on a worker, and calls `completion` with the
     /// result. Later requests wait for the worker.
     private func open(
-        _ listen: RealtimeListen, at snapshot: Snapshot, _ value: FirstValue,
+        _ listen: RealtimeListen, at snapshot: Snapshot, _ value: InitialValue,
         _ completion: @escaping @Sendable (RealtimeSession, Opening) -> Void
     ) {
         guard value.isHeavy(settings) else {
@@ -193,7 +193,7 @@ extension RealtimeSession {
     func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {
         guard listen.state != .opening else { return listen.missed() }
         let target = listen.target
-        open(listen, at: snapshot, FirstValue(listen.group, snapshot, target)) { session, opening in
+        open(listen, at: snapshot, InitialValue(listen.group, snapshot, target)) { session, opening in
             if case .tooLong = opening {
                 session.answer(ServerMessage.cancel(target.path, query: target.queryText))
             }

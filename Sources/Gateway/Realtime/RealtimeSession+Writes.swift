@@ -120,7 +120,7 @@ final class RealtimeWrites {
 
     fileprivate func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         // The answers to several writes of a client are sent together.
-        var gathering: [any RealtimeTransport] = []
+        var gathering: [any SessionTransport] = []
         for (number, outcome) in outcomes {
             if let ending = endings.removeValue(forKey: number) { ending() }
             guard let id = writers.removeValue(forKey: number), let session = sessions[id],

@@ -46,7 +46,7 @@ final class RealtimeSession {
     let namespace: LiveNamespace
     /// The engine of the namespace's database.
     let engine: Engine
-    var transport: any RealtimeTransport {
+    var transport: any SessionTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
     }
     /// A socket that is about to replace polling, and the progress of the upgrade.
@@ -114,7 +114,7 @@ final class RealtimeSession {
 
     init(
         _ id: String, _ host: any RealtimeHost, _ loop: EventLoop, _ namespace: LiveNamespace,
-        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String, isExtended: Bool
+        _ transport: any SessionTransport, isLoopback: Bool, remoteAddress: String, isExtended: Bool
     ) {
         self.isExtended = isExtended
         self.id = id

@@ -31,7 +31,7 @@ final class SocketBacklog: Sendable {
 
 /// A realtime client on a WebSocket whose connection may be on another loop: a session that began with polling stays on
 /// the loop where it began. Belongs to the session's loop.
-final class RelayedWebSocketTransport: RealtimeTransport {
+final class RelayedWebSocketTransport: SessionTransport {
     let socket: ExchangeReference
     let backlog: SocketBacklog
     private var isClosed = false
@@ -73,7 +73,7 @@ final class RelayedWebSocketTransport: RealtimeTransport {
         }
     }
 
-    static func frames(for messages: [[UInt8]]) -> SharedBytes? { WebSocketTransport.frames(for: messages) }
+    static func frames(for messages: [[UInt8]]) -> SharedBytes? { WebSocketSessionTransport.frames(for: messages) }
 
     /// Holds all output until `release`.
     func hold() { held = [] }

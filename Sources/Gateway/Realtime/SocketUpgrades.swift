@@ -17,7 +17,7 @@ struct SocketUpgrades {
     ) {
         guard let home = context.directory.home(of: id) else {
             accept()
-            exchange.send(WebSocketTransport.frames(for: [ServerMessage.reset(host: host)]) ?? SharedBytes([]))
+            exchange.send(WebSocketSessionTransport.frames(for: [ServerMessage.reset(host: host)]) ?? SharedBytes([]))
             return exchange.close()
         }
         let socket = exchange.reference
@@ -42,7 +42,7 @@ struct SocketUpgrades {
 
     /// Passes a message to the session on its loop; always calls `taken` afterwards.
     private static func relay(
-        _ message: [UInt8], to id: String, _ home: any SessionHome, from socket: ExchangeReference,
+        _ message: [UInt8], to id: String, _ home: any SessionLoop, from socket: ExchangeReference,
         _ taken: @escaping @Sendable () -> Void
     ) {
         home.post(to: id) {
@@ -55,7 +55,7 @@ struct SocketUpgrades {
     }
 
     private static func offer(
-        _ socket: ExchangeReference, _ backlog: SocketBacklog, to id: String, _ home: any SessionHome, host: String
+        _ socket: ExchangeReference, _ backlog: SocketBacklog, to id: String, _ home: any SessionLoop, host: String
     ) {
         home.post(to: id) {
             decline(RelayedWebSocketTransport(socket, backlog), host: host)

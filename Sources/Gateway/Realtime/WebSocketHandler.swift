@@ -7,7 +7,7 @@ import Wire
 /// Serves `/.ws`: greets WebSocket clients, and begins their sessions (reference: rtdb-protocol 1). One for each loop.
 final class WebSocketHandler {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let namespaces: NamespaceWaits
     private let context: RealtimeContext
     private let hub: RealtimeHub
@@ -15,7 +15,7 @@ final class WebSocketHandler {
     private let parsers: WebSocketParsers
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits, _ context: RealtimeContext,
+        _ services: LoopServices, _ callers: CallerResolver, _ namespaces: NamespaceWaits, _ context: RealtimeContext,
         _ hub: RealtimeHub
     ) {
         self.services = services
@@ -67,7 +67,7 @@ final class WebSocketHandler {
 
     private func greet(_ opening: Opening, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
         guard !hub.isDraining else { return exchange.close() }
-        let transport = WebSocketTransport(exchange)
+        let transport = WebSocketSessionTransport(exchange)
         let connection = WebSocketConnection(
             WebSocketReceiver(parsers), maxMessageBytes: services.settings.maxMessageBytes, context.memory
         ) { opening.remoteAddress }
@@ -101,7 +101,7 @@ final class WebSocketHandler {
     }
 
     private static func received(
-        _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketTransport,
+        _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketSessionTransport,
         _ exchange: HTTPExchange
     ) {
         // The answers to requests that arrived together are sent together.

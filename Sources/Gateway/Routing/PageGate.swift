@@ -9,7 +9,7 @@ final class PageGate {
     private let policy: PagePolicy
     private let strictTransportSeconds: Int
     private let refusals: RefusedPages
-    private let callers: Callers
+    private let callers: CallerResolver
     private let responder: Responder
     private let logger: Logger
     /// The `Host` header of the last admitted request of a program. The next program most likely uses the same name.
@@ -17,7 +17,7 @@ final class PageGate {
     /// The gateway's name in the last request over TLS, and whether that name means this machine.
     private var securedName: (host: [UInt8], isThisMachine: Bool) = ([], true)
 
-    init(_ refusals: RefusedPages, _ callers: Callers, _ logger: Logger, _ services: LoopServices) {
+    init(_ refusals: RefusedPages, _ callers: CallerResolver, _ logger: Logger, _ services: LoopServices) {
         policy = services.settings.pages
         strictTransportSeconds = services.settings.strictTransportSeconds
         self.refusals = refusals

@@ -18,11 +18,11 @@ final class Router {
     }
 
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let pages: PageGate
     private let handlers: Handlers
 
-    init(_ services: LoopServices, _ callers: Callers, _ pages: PageGate, _ handlers: Handlers) {
+    init(_ services: LoopServices, _ callers: CallerResolver, _ pages: PageGate, _ handlers: Handlers) {
         self.services = services
         self.callers = callers
         self.pages = pages

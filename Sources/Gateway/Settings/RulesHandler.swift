@@ -9,11 +9,11 @@ import Wire
 /// loop.
 final class RulesHandler {
     private let services: LoopServices
-    private let callers: Callers
+    private let callers: CallerResolver
     private let namespaces: NamespaceWaits
     private let compilations: ExchangeWaits<Result<RuleSet, RESTError>>
 
-    init(_ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits) {
+    init(_ services: LoopServices, _ callers: CallerResolver, _ namespaces: NamespaceWaits) {
         self.services = services
         self.callers = callers
         self.namespaces = namespaces

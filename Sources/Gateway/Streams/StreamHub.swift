@@ -5,7 +5,7 @@ import Runtime
 import Wire
 
 /// A loop's event streams: opens them, keeps them alive, and ends them. One for each loop.
-final class StreamHub: GroupHearer {
+final class StreamHub: GroupSubscriber {
     private let services: LoopServices
     private let groups: ListenerGroups
     private let authenticator: Authenticator
@@ -63,7 +63,7 @@ final class StreamHub: GroupHearer {
         groups.leave(group, link)
     }
 
-    func hear(_ news: GroupNews, from group: ObjectIdentifier) { streams.hear(news, from: group) }
+    func hear(_ news: GroupMessage, from group: ObjectIdentifier) { streams.hear(news, from: group) }
 
     // MARK: Time
 

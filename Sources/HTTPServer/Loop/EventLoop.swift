@@ -16,7 +16,7 @@ public final class EventLoop: @unchecked Sendable {
     /// The loop's position in `HTTPServer.loops`.
     public let index: Int
     /// Measures the stalls of this loop.
-    public let stretches: StretchMeter
+    public let stretches: StallMeter
 
     let base: OpaquePointer
     private let wakeDescriptor: Int32
@@ -40,7 +40,7 @@ public final class EventLoop: @unchecked Sendable {
         self.index = index
         let onLongStretch = settings.onLongStretch
         let name = "http-\(index)"
-        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+        stretches = StallMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
             kind, time, count in
             onLongStretch(name, kind, time, count)
         }

@@ -66,7 +66,7 @@ public struct FeedProgressRecord: Sendable, Equatable {
 }
 
 /// A message that failed, as stored in its row.
-public struct FeedLetterRecord: Sendable, Equatable {
+public struct FailedMessageRecord: Sendable, Equatable {
     public let seq: Int64
     public let index: Int64
     public let isSnapshot: Bool
@@ -120,13 +120,13 @@ public struct FeedMove: Sendable {
     public let acknowledged: Int64
     public let redelivered: Int64
     /// Failed messages to write, and the positions of the failed messages to delete.
-    public let letters: [FeedLetterRecord]
+    public let letters: [FailedMessageRecord]
     public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
 
     public init(
         claim: FeedClaim, number: Int64, follows: Int64, progress: FeedProgressRecord, delivered: Int64,
         acknowledged: Int64, redelivered: Int64,
-        letters: [FeedLetterRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+        letters: [FailedMessageRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
     ) {
         self.claim = claim
         self.number = number

@@ -214,7 +214,7 @@ extension LogConnection {
     /// Stores messages for delivery, and announces them. A message that already waits for delivery is left unchanged.
     /// A dead letter is scheduled for another delivery.
     public func replayLetters(
-        _ namespace: Int64, _ feed: Int64, _ letters: [FeedLetterRecord]
+        _ namespace: Int64, _ feed: Int64, _ letters: [FailedMessageRecord]
     ) throws(LogStoreError) {
         var seqs = PostgresArray(of: .int8)
         var indexes = PostgresArray(of: .int8)

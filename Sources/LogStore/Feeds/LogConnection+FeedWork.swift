@@ -53,14 +53,14 @@ extension LogConnection {
     }
 
     /// Returns the heartbeats of all other workers.
-    public func feedBeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayBeat] {
+    public func feedBeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayHeartbeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 "select id::text, beat from pathmirror.feed_worker where id <> $1", [.uuid(worker)])
-            var beats: [GatewayBeat] = []
+            var beats: [GatewayHeartbeat] = []
             for row in 0..<rows.rowCount {
                 beats.append(
-                    GatewayBeat(gateway: try rows.string(row, 0), beat: try rows.int64(row, 1), seenAt: ""))
+                    GatewayHeartbeat(gateway: try rows.string(row, 0), beat: try rows.int64(row, 1), seenAt: ""))
             }
             return beats
         }
@@ -68,7 +68,7 @@ extension LogConnection {
 
     /// Declares a worker dead unless its heartbeat has changed since `beat` was read. Other workers can claim its feeds
     /// from then on. Returns false if the heartbeat has changed or the worker is gone.
-    public func endFeedWorker(_ beat: GatewayBeat) throws(LogStoreError) -> Bool {
+    public func endFeedWorker(_ beat: GatewayHeartbeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 "delete from pathmirror.feed_worker where id = $1::uuid and beat = $2",
@@ -150,7 +150,7 @@ extension LogConnection {
     public func feedLetters(
         _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
         limit: Int = 100_000, mostBytes: Int64 = .max
-    ) throws(LogStoreError) -> [(letter: FeedLetterRecord, since: String)] {
+    ) throws(LogStoreError) -> [(letter: FailedMessageRecord, since: String)] {
         try translated { () throws(PostgresError) in
             var wanted = PostgresArray(of: .text)
             for state in states { wanted.appendText(state) }
@@ -174,11 +174,11 @@ extension LogConnection {
                     .bool(after?.isSnapshot ?? false), .int8(after?.index ?? -1), .int8(Int64(limit)),
                     .int8(mostBytes),
                 ])
-            var letters: [(FeedLetterRecord, String)] = []
+            var letters: [(FailedMessageRecord, String)] = []
             for row in 0..<rows.rowCount {
                 letters.append(
                     (
-                        FeedLetterRecord(
+                        FailedMessageRecord(
                             seq: try rows.int64(row, 0), index: try rows.int64(row, 1),
                             isSnapshot: try rows.bool(row, 2), key: try rows.string(row, 3),
                             state: try rows.string(row, 4), attempts: Int(try rows.int32(row, 5)),
@@ -301,7 +301,7 @@ extension LogConnection {
     }
 
     /// Returns the step that writes a failed message with its body.
-    private static func storing(_ letter: FeedLetterRecord, _ claim: FeedClaim) -> PipelineStep {
+    private static func storing(_ letter: FailedMessageRecord, _ claim: FeedClaim) -> PipelineStep {
         var parameters: PostgresParameters = [
             .int8(claim.namespace), .int8(claim.feed), .int8(letter.seq), .int8(letter.index),
             .bool(letter.isSnapshot), .text(letter.key), .text(letter.state), .int4(Int32(letter.attempts)),
@@ -324,7 +324,7 @@ extension LogConnection {
     /// Returns the steps that record failures of messages whose bodies are in the log or already in their rows: two
     /// statements for all messages of a move, without touching the bodies. The rows are small and no index covers the
     /// changed columns, so new row versions stay in their pages.
-    private static func noting(_ letters: [FeedLetterRecord], _ claim: FeedClaim) -> [PipelineStep] {
+    private static func noting(_ letters: [FailedMessageRecord], _ claim: FeedClaim) -> [PipelineStep] {
         var seqs = PostgresArray(of: .int8)
         var indexes = PostgresArray(of: .int8)
         var snapshots = PostgresArray(of: .bool)

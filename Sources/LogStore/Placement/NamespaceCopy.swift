@@ -8,7 +8,7 @@ final class NamespaceCopy {
     let target: PostgresConnection
     let sourceID: Int64
     let targetID: Int64
-    private let pipe: RowPipe
+    private let pipe: TableRowCopier
 
     /// Columns of the namespace's row with the same meaning in both databases.
     private static let rowColumns =
@@ -46,7 +46,7 @@ final class NamespaceCopy {
         self.target = target.postgres
         self.sourceID = sourceID
         self.targetID = targetID
-        pipe = RowPipe(
+        pipe = TableRowCopier(
             source: source.postgres, target: target.postgres, sourceID: sourceID, targetID: targetID, onRows: onRows)
         for connection in [self.source, self.target] {
             try connection.executeScript(
@@ -280,7 +280,7 @@ extension NamespaceCopy {
                 "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
                 [.int8(targetID), .int8(last)]
             ) { row in
-                let touched = TouchedPart(try row.bytes(0))
+                let touched = AffectedRows(try row.bytes(0))
                 parts.insert(touched.part)
                 rows.formUnion(touched.above)
             }
@@ -317,7 +317,7 @@ extension NamespaceCopy {
 /// The rows of the tree that an entry's path affects: the rows at and below a part of the path, and single rows above.
 /// Uses bytes, because keys that are equivalent in Unicode are different keys, and a slash may be followed by a
 /// combining mark.
-struct TouchedPart: Equatable {
+struct AffectedRows: Equatable {
     /// Empty for the whole tree.
     let part: [UInt8]
     let above: Set<[UInt8]>

@@ -13,7 +13,7 @@ extension Change {
 
 /// A past tree of a namespace, rebuilt from a snapshot and the log after it. Can advance to later entries.
 ///
-/// Memory holds the tree, or the requested part of it, and one page of the log. With a `TreeRoom`, the part that
+/// Memory holds the tree, or the requested part of it, and one page of the log. With a `TreeMemoryBudget`, the part that
 /// exceeds its budget is paged out.
 public struct PastTree {
     public private(set) var root: Node
@@ -41,7 +41,7 @@ public struct PastTree {
     ///   - room: the memory budget of the tree, or nil for no limit.
     public init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil,
-        in room: (any TreeRoom)? = nil
+        in room: (any TreeMemoryBudget)? = nil
     ) throws {
         let start = try Self.start(connection, namespace, for: seq)
         try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, in: room)
@@ -111,7 +111,7 @@ public struct PastTree {
     /// Starts with a snapshot, or with the empty tree.
     init(
         _ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil,
-        in room: (any TreeRoom)? = nil, bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+        in room: (any TreeMemoryBudget)? = nil, bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
     ) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
         self.connection = connection

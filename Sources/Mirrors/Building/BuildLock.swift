@@ -34,7 +34,7 @@ enum BuildLock {
         .refused("Another process removed mirror \"\(mirror)\": apply its definition again.")
     }
 
-    private static func name(_ mirror: [UInt8]) -> String { "pathmirror build \(Leftovers.shadowName(mirror))" }
+    private static func name(_ mirror: [UInt8]) -> String { "pathmirror build \(AbandonedTables.shadowName(mirror))" }
 }
 
 extension LogConnection {
@@ -49,7 +49,7 @@ extension LogConnection {
 }
 
 /// Tables that were left by killed builds: they never replaced a mirror's table.
-enum Leftovers {
+enum AbandonedTables {
     /// The prefix of the names of tables and indexes under construction.
     static let prefix = "_build_"
 

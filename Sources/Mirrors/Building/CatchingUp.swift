@@ -8,7 +8,7 @@ struct CatchingUp {
     private let target: PostgresConnection
     private let mirror: CatalogMirror
     private let progress: (MirrorBuilder.Progress) -> Void
-    private let stepper: Stepper
+    private let stepper: MirrorStepWriter
     /// The swap begins when the new table lacks at most this many entries. From then on the old table can't move.
     static let entriesLeftToSwap: Int64 = 1_000
 
@@ -20,7 +20,7 @@ struct CatchingUp {
         self.target = target
         self.mirror = mirror
         self.progress = progress
-        stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+        stepper = MirrorStepWriter(source: source, target: target, namespace: mirror.namespaceID)
     }
 
     /// Applies the log until at most `entriesLeftToSwap` entries are left, in one transaction per step.
@@ -46,7 +46,7 @@ struct CatchingUp {
         while step.seq < step.head { step = try advance(&building) }
     }
 
-    private func advance(_ building: inout ActiveMirror) throws -> Stepper.Step {
+    private func advance(_ building: inout ActiveMirror) throws -> MirrorStepWriter.Step {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
@@ -55,7 +55,7 @@ struct CatchingUp {
     }
 
     /// Applies one step of the log, on the open snapshot of the source and in the open transaction of the target.
-    func advance(_ building: inout ActiveMirror, in record: NamespaceRecord) throws -> Stepper.Step {
+    func advance(_ building: inout ActiveMirror, in record: NamespaceRecord) throws -> MirrorStepWriter.Step {
         var one = [building]
         // If the table rejects a row's data, the step is rolled back to the savepoint and repeated row by row.
         do {

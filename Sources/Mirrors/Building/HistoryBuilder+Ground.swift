@@ -3,7 +3,7 @@ import Postgres
 import Tree
 
 /// The tree at one log position: the base with which a history begins, or continues where the log has a gap.
-struct HistoryGround {
+struct HistoryBase {
     let seq: Int64
     /// The commit time of that entry in Unix milliseconds, or nil if unknown.
     let at: Int64?
@@ -25,7 +25,7 @@ extension HistoryBuilder {
     }
 
     /// Stores the base's records as the history's first versions.
-    func beginVersions() throws -> HistoryGround {
+    func beginVersions() throws -> HistoryBase {
         try onGround { ground in
             try self.inSnapshot {
                 // An interrupted attempt may have left some versions.
@@ -43,14 +43,14 @@ extension HistoryBuilder {
 
     /// Removes versions that the log contradicts, and stores the differences between the base and the newest versions at the
     /// base's position, in the open transaction.
-    func reconcileVersions() throws -> HistoryGround {
+    func reconcileVersions() throws -> HistoryBase {
         try onGround { ground in
             try HistoryReconciliation(self.target, self.versions, self.definition, ground).run()
         }
     }
 
     /// Calls `body` with the base while the snapshot of the tree is open.
-    private func onGround(_ body: (HistoryGround) throws -> Void) throws -> HistoryGround {
+    private func onGround(_ body: (HistoryBase) throws -> Void) throws -> HistoryBase {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else { throw isGone }
         defer { source.endSnapshot() }
         // A mirror that keeps only removed records does not need the past.
@@ -62,11 +62,11 @@ extension HistoryBuilder {
     private var isGone: MirrorError { .refused("The namespace \"\(mirror.namespace)\" no longer exists.") }
 
     /// Returns the tree before the log's oldest entry.
-    private func groundBefore(_ record: NamespaceRecord) throws -> HistoryGround {
+    private func groundBefore(_ record: NamespaceRecord) throws -> HistoryBase {
         let oldest = record.retainedFrom - 1
         let pattern = definition.pattern
         guard oldest > 0 else {
-            return HistoryGround(
+            return HistoryBase(
                 seq: 0, at: nil, batch: try source.history(record.id, at: 0)?.batch(of: 0), each: { _ in },
                 values: { $0.map { _ in .null } })
         }
@@ -74,7 +74,7 @@ extension HistoryBuilder {
         let seq = max(oldest, tree.seq)
         try tree.advance(to: seq)
         let past = tree
-        return HistoryGround(
+        return HistoryBase(
             seq: seq, at: try source.entryTime(record.id, seq),
             batch: try source.history(record.id, at: seq)?.batch(of: seq),
             each: { body in
@@ -96,9 +96,9 @@ extension HistoryBuilder {
     }
 
     /// Returns the current tree.
-    private func groundNow(_ record: NamespaceRecord) throws -> HistoryGround {
+    private func groundNow(_ record: NamespaceRecord) throws -> HistoryBase {
         let (source, pattern, namespace) = (source, definition.pattern, record.id)
-        return HistoryGround(
+        return HistoryBase(
             seq: record.head, at: try source.entryTime(namespace, record.head),
             batch: try source.history(namespace, at: record.head)?.batch(of: record.head),
             each: { body in

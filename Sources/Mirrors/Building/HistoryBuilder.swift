@@ -16,9 +16,9 @@ final class HistoryBuilder {
     let mirror: CatalogMirror
     let definition: MirrorDefinition
     let progress: (MirrorBuilder.Progress) -> Void
-    var handmade: HandmadeIndexes?
+    var handmade: UserDefinedIndexes?
     /// The budget for trees of the past, or nil to keep them in memory without a limit.
-    var room: (any TreeRoom)?
+    var room: (any TreeMemoryBudget)?
     private let shadow: String
     private static let swapAttempts = 60
     /// The maximum number of attempts to begin a history. The log's first entries may be pruned during an attempt.
@@ -36,7 +36,7 @@ final class HistoryBuilder {
         self.mirror = mirror
         self.definition = definition
         self.progress = progress
-        shadow = Leftovers.shadowName(mirror.id)
+        shadow = AbandonedTables.shadowName(mirror.id)
     }
 
     var versions: MirrorVersions { MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id) }
@@ -50,7 +50,7 @@ final class HistoryBuilder {
         defer { BuildLock.release(mirror.id, target) }
         try source.checkIsThere(mirror)
         do {
-            if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
+            if try AbandonedTables.remove(of: mirror.id, target) { progress(.removedLeftover) }
             let seq = try buildAndFollow(follows)
             let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
             guard let cursor = try MirrorCursor.of(mirror, target) else { throw MirrorError.moved }
@@ -67,7 +67,7 @@ final class HistoryBuilder {
             target.dropPipelines()
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
-                _ = try? Leftovers.remove(of: mirror.id, target)
+                _ = try? AbandonedTables.remove(of: mirror.id, target)
             }
             // If a cursor was created meanwhile, it now retains the log.
             if source.isOpen { try? source.releaseLog(mirror.namespaceID, for: mirror.name, mirror.id, at: nil) }
@@ -92,7 +92,7 @@ final class HistoryBuilder {
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
         try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
-        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         _ = try target.pipeline(
@@ -101,7 +101,7 @@ final class HistoryBuilder {
         var building = ActiveMirror(
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: 0, batch: nil,
             mayHaveErrors: true)
-        building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
+        building.namesToBe = IndexRename.own(of: table) + (handmade?.namesToBe ?? [])
         guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
         if try goesOn(old) {
             try rebuild(&building, old)
@@ -170,7 +170,7 @@ final class HistoryBuilder {
         }
     }
 
-    private func beginStep(_ ground: HistoryGround) -> PipelineStep {
+    private func beginStep(_ ground: HistoryBase) -> PipelineStep {
         MirrorCursors.beginStep(
             mirror.namespaceID, mirror.id, MirrorHistoryBeginning(seq: ground.seq + 1, at: ground.at))
     }
@@ -216,7 +216,7 @@ final class HistoryBuilder {
 
     /// Brings the mirror to the log's head, in turns with its runner. Returns the position reached.
     private func follow() throws -> Int64 {
-        let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+        let stepper = MirrorStepWriter(source: source, target: target, namespace: mirror.namespaceID)
         var isCareful = false
         while true {
             var one = [ActiveMirror(mirror, try cursor())]

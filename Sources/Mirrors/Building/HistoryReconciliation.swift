@@ -12,7 +12,7 @@ struct HistoryReconciliation {
     private let versions: MirrorVersions
     private let definition: MirrorDefinition
     private let projector: Projector
-    private let ground: HistoryGround
+    private let ground: HistoryBase
     /// The stamp of removals. If the base's time is unknown, they get the current time, as they happened no later.
     private let stamp: EntryStamp
 
@@ -22,7 +22,7 @@ struct HistoryReconciliation {
 
     init(
         _ target: PostgresConnection, _ versions: MirrorVersions, _ definition: MirrorDefinition,
-        _ ground: HistoryGround
+        _ ground: HistoryBase
     ) {
         self.target = target
         self.versions = versions

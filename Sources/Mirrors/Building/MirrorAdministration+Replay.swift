@@ -70,7 +70,7 @@ extension MirrorAdministration {
         }
         return RebuildSurvey(
             seq: record.head, records: records, rows: rows, misfits: misfitCount, cursor: cursor?.seq,
-            leftovers: try Leftovers.find(of: mirror.id, target))
+            leftovers: try AbandonedTables.find(of: mirror.id, target))
     }
 
     /// Returns the approximate number of rows in the mirror's table, as PostgreSQL estimates it, or nil if unknown.
@@ -111,11 +111,11 @@ extension MirrorAdministration {
     /// the cursor. The mirror's runner does not move it meanwhile.
     func moveAlone<Result>(
         _ mirror: CatalogMirror,
-        _ body: (inout [ActiveMirror], Stepper, NamespaceRecord) throws -> (Result, Stepper.Step)
+        _ body: (inout [ActiveMirror], MirrorStepWriter, NamespaceRecord) throws -> (Result, MirrorStepWriter.Step)
     ) throws -> (result: Result, seq: Int64, mirror: ActiveMirror) {
         let target = try connect(mirror)
         defer { target.close() }
-        let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+        let stepper = MirrorStepWriter(source: source, target: target, namespace: mirror.namespaceID)
         var isCareful = false
         while true {
             try target.executeScript("begin; set local lock_timeout = '30s'")
@@ -262,7 +262,7 @@ extension MirrorAdministration {
         rows.endLast()
         return RebuildSurvey(
             seq: cursor.seq, records: versionCount, rows: rowCount + rows.drain().rows.count, misfits: 0,
-            cursor: cursor.seq, leftovers: try Leftovers.find(of: mirror.id, target))
+            cursor: cursor.seq, leftovers: try AbandonedTables.find(of: mirror.id, target))
     }
 
     /// Refuses mirrors with a history. Entries can't be applied to them again: each row records the effect of one entry.

@@ -270,8 +270,8 @@ public final class MirrorAdministration {
             }
             steps.append(.query("drop table if exists \(table.qualifiedName)"))
         }
-        for name in try Leftovers.find(of: mirror.id, target) {
-            steps.append(.query(Leftovers.dropSQL(name)))
+        for name in try AbandonedTables.find(of: mirror.id, target) {
+            steps.append(.query(AbandonedTables.dropSQL(name)))
             dropped.relations.append(.init(isView: false, name: name, size: nil))
         }
         do {

@@ -12,7 +12,7 @@ import Tree
 ///     new table           copy records, make indexes ── catch up ── verify ── catch up, swap ──► the mirror's table
 ///     old table           readers use it, and it follows the log ─────────── cursor locked ────► dropped
 ///
-/// 1. `fill` copies the records of one snapshot into a table with a name of its own (`Leftovers.shadowName`), and then creates
+/// 1. `fill` copies the records of one snapshot into a table with a name of its own (`AbandonedTables.shadowName`), and then creates
 ///    the indexes. If an index can't hold a row, `fillCarefully` fills the table again, with the indexes there first.
 /// 2. `CatchingUp.comeNear` applies the entries since the snapshot, in one transaction for each step, until at most 1,000 are left.
 /// 3. If the caller wants it, `verify` compares the new table with the tree at the head of one snapshot.
@@ -64,7 +64,7 @@ public final class MirrorBuilder {
     private var times: [Int64: Int64] = [:]
     private var rowCount = 0
     private var misfitCount = 0
-    private var handmade: HandmadeIndexes?
+    private var handmade: UserDefinedIndexes?
     private var lost: [String] = []
 
     public static let maxRowsAtOnce = 5_000
@@ -91,7 +91,7 @@ public final class MirrorBuilder {
         self.verifies = verifies
         self.rowsAtOnce = min(max(1, rowsAtOnce), Self.maxRowsAtOnce)
         self.progress = progress
-        shadow = Leftovers.shadowName(mirror.id)
+        shadow = AbandonedTables.shadowName(mirror.id)
     }
 
     /// Builds and swaps. Throws `refused` if another session is building the same mirror.
@@ -104,9 +104,9 @@ public final class MirrorBuilder {
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
-        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         do {
-            if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
+            if try AbandonedTables.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)
             let catchingUp = CatchingUp(source: source, target: target, mirror: mirror, progress: progress)
             var verifiedSeq: Int64?
@@ -153,7 +153,7 @@ public final class MirrorBuilder {
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: record.head,
             batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
-        building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
+        building.namesToBe = IndexRename.own(of: table) + (handmade?.namesToBe ?? [])
         try target.copyIn(table.copySQL) { writer in
             try forEachRows(of: building) { rows in
                 // By index: iterating over the rows copies each row and retains its arrays.

@@ -41,7 +41,7 @@ extension MirrorPlan {
         }
             + (doubtful.views + doubtful.policies).map {
                 "\($0.name) reads the column \($0.column), whose type changes: the rebuild fails if \($0.name) does not accept the new type."
-            } + (try HandmadeIndexes.losses(of: old, target))
+            } + (try UserDefinedIndexes.losses(of: old, target))
     }
 }
 

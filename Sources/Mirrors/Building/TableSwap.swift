@@ -8,11 +8,11 @@ struct TableSwap {
     private let mirror: CatalogMirror
     private let table: MirrorTable
     private let old: MirrorCursor?
-    private let handmade: HandmadeIndexes?
+    private let handmade: UserDefinedIndexes?
 
     init(
         _ target: PostgresConnection, _ mirror: CatalogMirror, from table: MirrorTable, replacing old: MirrorCursor?,
-        keeping handmade: HandmadeIndexes?
+        keeping handmade: UserDefinedIndexes?
     ) {
         self.target = target
         self.mirror = mirror

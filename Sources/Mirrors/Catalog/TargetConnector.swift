@@ -4,13 +4,13 @@ public import Postgres
 /// Opens connections to the databases with mirrors' tables.
 public struct TargetConnector: Sendable {
     private let url: PostgresURL
-    private let settings: ConnectionSettings
+    private let settings: PostgresConnectionSettings
     private let environment: [String: String]
 
     /// - Parameters:
     ///   - url: the gateway's database.
     ///   - environment: for targets of the form `env:NAME`.
-    public init(url: PostgresURL, settings: ConnectionSettings, environment: [String: String]) {
+    public init(url: PostgresURL, settings: PostgresConnectionSettings, environment: [String: String]) {
         self.url = url
         self.settings = settings
         self.environment = environment
@@ -36,11 +36,11 @@ public struct TargetConnector: Sendable {
     }
 }
 
-extension ConnectionSettings {
+extension PostgresConnectionSettings {
     /// Settings for connections that read the tree for mirrors and write their tables. They wait for the server without a time
     /// limit.
-    static var forMirrors: ConnectionSettings {
-        var settings = ConnectionSettings()
+    static var forMirrors: PostgresConnectionSettings {
+        var settings = PostgresConnectionSettings()
         settings.statementTimeoutMilliseconds = 0
         // Statements get many keys at once. A plan cached while a table was small would scan the whole table each time.
         settings.sessionSettings["plan_cache_mode"] = "force_custom_plan"

@@ -3,7 +3,7 @@ import Tree
 
 extension DefinitionReader {
     mutating func keys(
-        _ value: SourceValue?, _ pattern: PathPattern?, _ place: SourcePlace
+        _ value: SourceValue?, _ pattern: PathPattern?, _ place: SourcePosition
     ) -> [MirrorDefinition.KeyColumn] {
         guard let pattern else { return [] }
         var members: [String: SourceValue] = [:]
@@ -28,7 +28,7 @@ extension DefinitionReader {
         return .text
     }
 
-    mutating func columns(_ value: SourceValue?, _ place: SourcePlace) -> [MirrorDefinition.Column] {
+    mutating func columns(_ value: SourceValue?, _ place: SourcePosition) -> [MirrorDefinition.Column] {
         guard let value else { return [] }
         guard case .object(let members) = value.kind else {
             note(value.place, "columns", "this should be an object of columns by name, but is \(value.kindName)")
@@ -87,7 +87,7 @@ extension DefinitionReader {
     }
 
     /// Parses a path such as `author/name`. `.` is the record itself, and `.priority` at the end is the priority.
-    private mutating func relativePath(_ text: String, _ place: SourcePlace, _ part: String) -> Path? {
+    private mutating func relativePath(_ text: String, _ place: SourcePosition, _ part: String) -> Path? {
         if text == "." { return .root }
         let path = Path(splitting: text)
         guard !path.isRoot else {

@@ -111,7 +111,7 @@ struct DefinitionReader: DefinitionNoting {
 
     // MARK: Parts
 
-    private mutating func check(name: String, _ place: SourcePlace) {
+    private mutating func check(name: String, _ place: SourcePosition) {
         let isPlain = name.unicodeScalars.allSatisfy { scalar in
             switch scalar {
             case "0"..."9", "a"..."z", "A"..."Z", "_", "-": true
@@ -123,7 +123,7 @@ struct DefinitionReader: DefinitionNoting {
         }
     }
 
-    private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
+    private mutating func pattern(_ value: SourceValue?, _ place: SourcePosition) -> PathPattern? {
         guard let value else {
             note(place, "path", "is missing: name the records to mirror, such as /posts/{post_id}")
             return nil
@@ -194,7 +194,7 @@ struct DefinitionReader: DefinitionNoting {
         return 0
     }
 
-    mutating func checkIdentifier(_ name: String, _ place: SourcePlace, _ part: String) {
+    mutating func checkIdentifier(_ name: String, _ place: SourcePosition, _ part: String) {
         if name.isEmpty { note(place, part, "a name is empty") }
         if name.unicodeScalars.contains("\0") { note(place, part, "a name can't contain U+0000") }
         if name.utf8.count > MirrorDefinition.maxNameBytes {
@@ -205,7 +205,7 @@ struct DefinitionReader: DefinitionNoting {
     /// Checks that the names of columns are unique and not reserved.
     private mutating func checkNames(
         _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
-        _ place: SourcePlace
+        _ place: SourcePosition
     ) {
         var seen: Set<String> = []
         for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
@@ -285,7 +285,7 @@ enum HistoryNames {
     ///   - place: the position of the mirror in the file.
     ///   - others: the preceding mirrors of the file, and their histories.
     static func problem(
-        _ place: SourcePlace, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
+        _ place: SourcePosition, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
         among others: [(definition: MirrorDefinition, isHistory: Bool)]
     ) -> DefinitionError.Problem? {
         for other in others {

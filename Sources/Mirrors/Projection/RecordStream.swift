@@ -185,7 +185,7 @@ enum RecordBatches {
         _ namespace: Int64, _ pattern: PathPattern, _ source: LogConnection, most: Int,
         _ body: ([Record]) throws -> Void
     ) throws {
-        let batches = Conveyor<[Record]>(capacity: waiting)
+        let batches = BoundedQueue<[Record]>(capacity: waiting)
         // Safe: only the thread uses the connection, and this function waits below until the thread has ended.
         nonisolated(unsafe) let source = source
         let thread = Thread(name: "records", isVital: false) {
@@ -207,7 +207,8 @@ enum RecordBatches {
     }
 
     private static func read(
-        _ namespace: Int64, _ pattern: PathPattern, _ source: LogConnection, _ most: Int, _ batches: Conveyor<[Record]>
+        _ namespace: Int64, _ pattern: PathPattern, _ source: LogConnection, _ most: Int,
+        _ batches: BoundedQueue<[Record]>
     ) throws {
         var batch: [Record] = []
         var bytes = 0

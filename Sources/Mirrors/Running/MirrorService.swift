@@ -46,7 +46,7 @@ public final class MirrorService: Sendable {
     public init(
         url: PostgresURL, settings: MirrorSettings = MirrorSettings(), announcements: Announcements, logger: Logger,
         servers: ServerFence = ServerFence(),
-        makeRoom: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)? = nil
+        makeRoom: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)? = nil
     ) {
         let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers, roomMaker: makeRoom)
         let announcements = announcements.subscribe(to: .mirrors)
@@ -71,9 +71,9 @@ final class MirrorCore: Sendable {
     let url: PostgresURL
     let settings: MirrorSettings
     let logger: Logger
-    let board = ReportBoard()
+    let board = MirrorReports()
     private let servers: ServerFence
-    private let roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)?
+    private let roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
     private let stopping = Condition(false)
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
@@ -88,7 +88,7 @@ final class MirrorCore: Sendable {
 
     init(
         url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence,
-        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)?
+        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
     ) {
         self.roomMaker = roomMaker
         self.servers = servers
@@ -100,7 +100,7 @@ final class MirrorCore: Sendable {
     var stopsNow: Bool { stopping.withLock { $0 } }
 
     /// Creates the budget of a tree of the past. Nil stands for memory without a limit.
-    func makeRoom() -> (any TreeRoom)? { roomMaker?({ [weak self] in self.map { !$0.stopsNow } ?? false }) }
+    func makeRoom() -> (any TreeMemoryBudget)? { roomMaker?({ [weak self] in self.map { !$0.stopsNow } ?? false }) }
 
     func stop() {
         stopping.broadcast { $0 = true }
@@ -113,8 +113,8 @@ final class MirrorCore: Sendable {
     }
 
     /// Settings of connections that may wait long for the server, but soon notice when it is lost.
-    var connectionSettings: ConnectionSettings {
-        var connection = ConnectionSettings.forMirrors
+    var connectionSettings: PostgresConnectionSettings {
+        var connection = PostgresConnectionSettings.forMirrors
         connection.sessionSettings["lock_timeout"] = "\(settings.lockTimeoutMilliseconds)"
         connection.faults = settings.faults
         return connection
@@ -204,7 +204,7 @@ public struct MirrorReport: Sendable, Equatable {
 }
 
 /// The reports of all mirrors. Any thread may read them.
-final class ReportBoard: Sendable {
+final class MirrorReports: Sendable {
     private let reports = Mutex<[String: [MirrorReport]]>([:])
 
     /// Replaces the reports of one group of mirrors.

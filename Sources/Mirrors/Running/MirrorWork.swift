@@ -13,7 +13,7 @@ import Tree
 ///     the log has lost the entry at the cursor                 ──► takenBack: the runner rebuilds the table, and loads again
 ///     otherwise                                                ──► active
 ///
-/// `step` moves active mirrors along the log (`Stepper`). Mirrors that are close together move in one transaction. At the head,
+/// `step` moves active mirrors along the log (`MirrorStepWriter`). Mirrors that are close together move in one transaction. At the head,
 /// `tryWaiting` retries the records that a foreign key rejected (`WaitingRows`). An error decides what happens next:
 ///
 ///     the table rejects a row             ──► careful: the next step finds the row, and leaves it out
@@ -45,7 +45,7 @@ struct MirrorWork {
     private let group: MirrorGroup
     private let source: LogConnection
     private let target: PostgresConnection
-    private let stepper: Stepper
+    private let stepper: MirrorStepWriter
     private var active: [ActiveMirror] = []
     /// Mirrors that are in the catalog but have no table yet.
     private var building: [String] = []
@@ -76,7 +76,7 @@ struct MirrorWork {
         self.group = group
         self.source = source
         self.target = target
-        var stepper = Stepper(source: source, target: target, namespace: group.namespaceID)
+        var stepper = MirrorStepWriter(source: source, target: target, namespace: group.namespaceID)
         stepper.entriesAtOnce = core.settings.entriesAtOnce
         if let few = core.settings.rangeRecords { stepper.rangeRecords = few }
         self.stepper = stepper

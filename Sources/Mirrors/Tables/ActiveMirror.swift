@@ -22,7 +22,7 @@ struct ActiveMirror {
     /// such step must not fail for the same row.
     var byPageThrough: Int64 = 0
     /// The temporary and final names of the table's indexes, during a build.
-    var namesToBe: [IndexNameToBe] = []
+    var namesToBe: [IndexRename] = []
     /// The records that a foreign key rejected in the current step.
     var waiting: [String] = []
     /// The changes of the current step.
@@ -117,7 +117,7 @@ extension ActiveMirror {
 }
 
 /// The temporary name of an index on a table under construction, and its final name.
-struct IndexNameToBe {
+struct IndexRename {
     let built: String
     let name: String
 
@@ -126,9 +126,9 @@ struct IndexNameToBe {
     func naming(_ text: String) -> String { text.replacing("\"\(built)\"", with: "\"\(name)\"") }
 
     /// Returns the names of a definition's own indexes, including that of the key.
-    static func own(of table: MirrorTable) -> [IndexNameToBe] {
+    static func own(of table: MirrorTable) -> [IndexRename] {
         zip(table.indexNames(of: table.name), table.indexNames(of: table.definition.table)).map {
-            IndexNameToBe(built: $0, name: $1)
+            IndexRename(built: $0, name: $1)
         }
     }
 }

@@ -47,7 +47,7 @@ public final class Database: Sendable {
         let address = Misuse.check("Database.database(app:url:)") { () throws(InvalidArgument) in
             try DatabaseAddress.ofDatabase(url)
         }
-        return Databases.shared.database(of: app, at: address)
+        return DatabaseRegistry.shared.database(of: app, at: address)
     }
 
     private static func defaultApp(_ function: String) -> PathmirrorApp {
@@ -217,7 +217,7 @@ extension Database {
             return min(max(0, seconds), 31_536_000) * 1_000 + max(0, attoseconds) / 1_000_000_000_000_000
         }
         let repository = repository
-        let id = RequestID(rawValue: UInt64(Listener.nextHandle()) | 1 << 63)
+        let id = RequestID(rawValue: UInt64(EventObserver.nextHandle()) | 1 << 63)
         try await withTaskCancellationHandler {
             try await withUnsafeThrowingContinuation { (continuation: UnsafeContinuation<Void, any Error>) in
                 let wait = SeqWait(Int64(seq), continuation)

@@ -37,7 +37,7 @@ public final class PathmirrorApp: Sendable {
     }
 
     static let defaultName = "default"
-    /// Global state, like `Databases.shared`, because `Database.database()` has to find the app.
+    /// Global state, like `DatabaseRegistry.shared`, because `Database.database()` has to find the app.
     private static let apps = Mutex<[String: PathmirrorApp]>([:])
 
     /// Configures an app. Call it before the first `Database.database()`.
@@ -79,7 +79,7 @@ public final class PathmirrorApp: Sendable {
     /// Reports that a user has signed in or out, or has a new token. The app's databases ask the token provider again
     /// and notify their servers.
     public func tokenDidChange() {
-        for database in Databases.shared.all where database.app === self { database.tokenDidChange() }
+        for database in DatabaseRegistry.shared.all where database.app === self { database.tokenDidChange() }
     }
 
     /// Deletes the app. Its databases disconnect; their files remain for the next start.
@@ -89,7 +89,7 @@ public final class PathmirrorApp: Sendable {
         Self.apps.withLock { apps in
             if apps[name] === self { apps[name] = nil }
         }
-        for database in Databases.shared.removeAll(of: self) { await database.close() }
+        for database in DatabaseRegistry.shared.removeAll(of: self) { await database.close() }
     }
 
     private static func makeTransport(_ authorities: URL?) -> any RealtimeTransport {
@@ -109,8 +109,8 @@ public final class PathmirrorApp: Sendable {
 }
 
 /// All databases of the process. Each address has one `Database`, because two would not see each other's writes.
-final class Databases: Sendable {
-    static let shared = Databases()
+final class DatabaseRegistry: Sendable {
+    static let shared = DatabaseRegistry()
 
     private struct Place: Hashable {
         let app: String

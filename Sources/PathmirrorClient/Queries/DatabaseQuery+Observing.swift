@@ -105,7 +105,7 @@ extension DatabaseQuery {
         _ kinds: EventKinds, once: Bool = false, cancel: ((any Error) -> Void)?, finish: (() -> Void)? = nil,
         _ event: @escaping (DataEvent.Kind, DataSnapshot) -> Void
     ) -> DatabaseHandle {
-        let listener = Listener(
+        let listener = EventObserver(
             query: self, kinds: kinds, isForOneEvent: once, event: event, cancel: cancel, finish: finish)
         owner.repository.add(listener)
         return listener.handle

@@ -45,12 +45,12 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
 
     /// Closes the connections of all databases of the process until `goOnline()`.
     public static func goOffline() {
-        for database in Databases.shared.all { database.goOffline() }
+        for database in DatabaseRegistry.shared.all { database.goOffline() }
     }
 
     /// Reconnects all databases of the process.
     public static func goOnline() {
-        for database in Databases.shared.all { database.goOnline() }
+        for database in DatabaseRegistry.shared.all { database.goOnline() }
     }
 }
 

@@ -4,7 +4,7 @@ internal import Tree
 extension LocalDatabase {
     // MARK: Listeners
 
-    func add(_ listener: Listener) {
+    func add(_ listener: EventObserver) {
         listeners[listener.registration.id] = listener
         if listener.registration.spec.path.isInfo {
             raiseInfo(infoTree.add(listener.registration))
@@ -13,7 +13,7 @@ extension LocalDatabase {
         }
     }
 
-    func remove(_ removed: [Listener]) {
+    func remove(_ removed: [EventObserver]) {
         for listener in removed where listeners.removeValue(forKey: listener.registration.id) != nil {
             if listener.registration.spec.path.isInfo {
                 raiseInfo(infoTree.remove(listener.registration))
@@ -56,7 +56,7 @@ extension LocalDatabase {
     }
 
     private func tell(_ events: [DataEvent]) {
-        var finished: [Listener] = []
+        var finished: [EventObserver] = []
         for event in events {
             guard let listener = listeners[event.registration] else { continue }
             callBack { listener.tell(event) }

@@ -35,7 +35,7 @@ final class LocalDatabase {
     var isHoldingWrites = false
 
     var bareListens = BareListens()
-    var listeners: [RegistrationID: Listener] = [:]
+    var listeners: [RegistrationID: EventObserver] = [:]
     /// The paths of the writes that the server has not answered.
     var unanswered: [WriteID: Path] = [:]
     var hasRestoredWrites = false
@@ -75,7 +75,7 @@ final class LocalDatabase {
         tree = SyncTree(cache: cache)
         transactions = TransactionQueue(
             tree: tree, makeWriteID: writeNumbers.next,
-            makeRegistrationID: { RegistrationID(rawValue: UInt64(Listener.nextHandle())) },
+            makeRegistrationID: { RegistrationID(rawValue: UInt64(EventObserver.nextHandle())) },
             serverTime: { [unowned outside] in Clock.unixMilliseconds + outside.serverTimeOffset })
         var connection = ConnectionSettings(
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)

@@ -25,7 +25,7 @@ final class Repository: @unchecked Sendable {
     private let callbackQueue: DispatchQueue
     private let isPersistent: Bool
     private let waiting = Mutex(Waiting())
-    private let listeners = Mutex<[DatabaseHandle: Listener]>([:])
+    private let listeners = Mutex<[DatabaseHandle: EventObserver]>([:])
     private let timeOffset = Atomic<Int64>(0)
     private var database: LocalDatabase?
 
@@ -124,7 +124,7 @@ final class Repository: @unchecked Sendable {
 
     // MARK: Requests
 
-    func add(_ listener: Listener) {
+    func add(_ listener: EventObserver) {
         if !listener.isForOneEvent { listeners.withLock { $0[listener.handle] = listener } }
         guard !perform({ $0.add(listener) }) else { return }
         forget(listener)
@@ -132,7 +132,7 @@ final class Repository: @unchecked Sendable {
     }
 
     func removeListener(_ handle: DatabaseHandle, at path: Path) {
-        let listener = listeners.withLock { listeners -> Listener? in
+        let listener = listeners.withLock { listeners -> EventObserver? in
             guard let listener = listeners[handle], listener.registration.spec.path == path else { return nil }
             listeners[handle] = nil
             return listener
@@ -157,7 +157,7 @@ final class Repository: @unchecked Sendable {
     }
 
     /// Removes a listener from the table. It receives no more events.
-    func forget(_ listener: Listener) { listeners.withLock { $0[listener.handle] = nil } }
+    func forget(_ listener: EventObserver) { listeners.withLock { $0[listener.handle] = nil } }
 
     func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
         guard !performAndKeep({ $0.write(content, at: path, completion) }), let completion else { return }

@@ -30,7 +30,7 @@ final class StoreFile {
     private var compiled: [StoreStatement: SQLiteStatement] = [:]
 
     /// Opens a file and locks it exclusively for this connection as long as it is open.
-    init(_ place: SQLitePlace, layout: StoreLayout = StoreLayout()) throws(SQLiteError) {
+    init(_ place: SQLiteLocation, layout: StoreLayout = StoreLayout()) throws(SQLiteError) {
         let connection = try SQLiteConnection(place, patience: 500)
         try connection.execute(
             """

@@ -25,7 +25,7 @@ extension Evaluator {
     }
 
     @inline(__always)
-    private func depth(of version: TreeVersion, _ levels: Int32, _ ref: OpRef) throws(EvaluationError) -> Int {
+    private func depth(of version: RuleTree, _ levels: Int32, _ ref: OpRef) throws(EvaluationError) -> Int {
         let depth = (version == .root ? 0 : frames.count - 1) - Int(levels)
         guard depth >= 0 else { throw EvaluationError(reason: .aboveTheRoot, ref: ref) }
         guard knowledge.includes(version) else { throw EvaluationError(reason: .notKnown, ref: ref) }
@@ -80,7 +80,7 @@ extension Evaluator {
 
     /// A frame of the walk, and keys below it.
     private struct Location {
-        let version: TreeVersion
+        let version: RuleTree
         var depth: Int
         var keys: [Key] = []
     }

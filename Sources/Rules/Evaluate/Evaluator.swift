@@ -8,7 +8,7 @@ struct Frame {
 }
 
 /// The values that an expression can read in addition to the walk.
-struct Surroundings {
+struct EvaluationEnvironment {
     let auth: Node
     let now: Double
     let query: QueryContext
@@ -23,7 +23,7 @@ enum Knowledge {
     /// Neither the new value nor the stored data is known, but only the caller, the path and the time.
     case callerOnly
 
-    func includes(_ version: TreeVersion) -> Bool {
+    func includes(_ version: RuleTree) -> Bool {
         switch self {
         case .everything: true
         case .dataOnly: version != .newData
@@ -68,7 +68,7 @@ struct NoTracer: EvaluationTracer {
 ///   refuses nothing.
 struct Evaluator<Tracer: EvaluationTracer> {
     let program: Program
-    let surroundings: Surroundings
+    let surroundings: EvaluationEnvironment
     /// The walk from the root to the node whose rule runs. This is the only allocation of an operation.
     var frames: ContiguousArray<Frame>
     var tracer: Tracer
@@ -79,7 +79,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
     private var stepsLeft: Int
 
     init(
-        _ program: Program, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer,
+        _ program: Program, _ surroundings: EvaluationEnvironment, limits: RuleLimits, tracer: Tracer,
         knowledge: Knowledge = .everything
     ) {
         self.program = program

@@ -6,7 +6,7 @@ struct Walk<Tracer: WalkTracer> {
     private(set) var evaluator: Evaluator<Tracer>
 
     init(
-        _ rules: CompiledRules, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer,
+        _ rules: CompiledRules, _ surroundings: EvaluationEnvironment, limits: RuleLimits, tracer: Tracer,
         knowledge: Knowledge = .everything
     ) {
         self.rules = rules

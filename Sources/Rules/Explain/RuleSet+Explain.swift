@@ -5,7 +5,7 @@ extension RuleSet {
     public func explainRead(
         _ path: Path, query: QueryContext = .plain, root: Node, auth: AuthContext, now: Int64
     ) -> Explanation {
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: ExplainingTracer())
         let decision = walk.read(path, root: root)
         return explanation(decision, walk.evaluator.tracer)
@@ -15,7 +15,7 @@ extension RuleSet {
     public func explainWrite(
         _ paths: [Path], root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Explanation {
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
+        let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: ExplainingTracer())
         for path in paths {
             if let denial = walk.write(path, root: root, new: newRoot) {

@@ -96,7 +96,7 @@ enum Op {
 
     // Snapshots.
     /// `data`, `newData` or `root`, some levels up.
-    case place(TreeVersion, levelsUp: Int32)
+    case place(RuleTree, levelsUp: Int32)
     /// A snapshot, and path parts.
     case child(OpRef, OpList)
     case parent(OpRef)
@@ -150,7 +150,7 @@ enum Arithmetic {
     case remainder
 }
 
-enum TreeVersion {
+enum RuleTree {
     /// The tree before the operation, at the rule's node.
     case data
     /// The tree after the operation, at the rule's node.

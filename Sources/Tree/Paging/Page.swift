@@ -37,12 +37,12 @@ public final class Page: Sendable {
 
     private let state: Mutex<State>
     private let keeper: any PageKeeper
-    private let place: PagePlace
+    private let place: PageLocation
     /// The approximate size of the content in memory, in bytes.
     public let heapBytes: Int
 
     /// - Parameter content: the decoded content of the bytes at `place`.
-    init(_ content: ChildMap.Slab, heapBytes: Int, at place: PagePlace, in keeper: any PageKeeper) {
+    init(_ content: ChildMap.Slab, heapBytes: Int, at place: PageLocation, in keeper: any PageKeeper) {
         state = Mutex(State(content: content, isListed: true))
         self.heapBytes = heapBytes
         self.place = place
@@ -159,7 +159,7 @@ final class PagedSlab: Sendable {
 }
 
 /// The location of a page's bytes.
-public struct PagePlace: Sendable, Equatable {
+public struct PageLocation: Sendable, Equatable {
     /// The offset from the beginning, in bytes.
     public let offset: Int64
     /// The length in bytes.
@@ -174,14 +174,14 @@ public struct PagePlace: Sendable, Equatable {
 /// Stores the bytes of pages outside of memory, and knows which pages are also in memory. Any thread may use a keeper.
 public protocol PageKeeper: AnyObject, Sendable {
     /// Stores these bytes. Returns nil if there is no space for them.
-    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace?
+    func keep(_ bytes: UnsafeRawBufferPointer) -> PageLocation?
 
     /// Calls `body` with stored bytes, which are valid during the call. A keeper that has lost bytes must end the process,
     /// because readers of a tree can't handle a missing part.
-    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result
+    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result
 
     /// Releases bytes that no page needs any more.
-    func free(_ place: PagePlace)
+    func free(_ place: PageLocation)
 
     /// Notes that the page is in memory. The keeper refers to it from now on, until `Page.leave` returns that it has left
     /// memory.

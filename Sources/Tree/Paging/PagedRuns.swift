@@ -12,7 +12,7 @@ struct PagedRuns {
     private var runs: [ChildMap] = []
 
     /// - Parameter isSorted: whether the entries are ordered by their keys. If not, they are sorted in place.
-    mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ packer: inout TreePacker?) {
+    mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ packer: inout TreePager?) {
         if !isSorted { ChildMap.normalize(&entries) }
         if entries.isEmpty { return }
         let run = ChildMap(sorted: entries)
@@ -20,12 +20,12 @@ struct PagedRuns {
     }
 
     /// Pages out the runs that are in memory.
-    mutating func pack(_ packer: inout TreePacker) {
+    mutating func pack(_ packer: inout TreePager) {
         for index in runs.indices { runs[index] = packer.pack(runs[index]) }
     }
 
     /// Returns all children, and empties this value.
-    mutating func joined(_ packer: inout TreePacker?) -> ChildMap {
+    mutating func joined(_ packer: inout TreePager?) -> ChildMap {
         while !areInOrder {
             // Each run that is being read has a page in memory, so only a few are read at a time.
             var merged: [ChildMap] = []
@@ -66,14 +66,14 @@ struct PagedRuns {
     /// Returns the content of some runs as runs that follow one another. The old runs are released on the way, so that their
     /// pages are free for the new ones.
     private static func merged(
-        _ runs: inout [ChildMap], _ places: Range<Int>, _ packer: inout TreePacker?
+        _ runs: inout [ChildMap], _ places: Range<Int>, _ packer: inout TreePager?
     ) -> [ChildMap] {
         var heap = RunHeap(&runs, places)
         var made: [ChildMap] = []
         var entries = ContiguousArray<ChildMap.Entry>()
         var bytes = 0
         let most = packer?.sizes.bytesOfRun ?? .max
-        func end(_ entries: ContiguousArray<ChildMap.Entry>, _ packer: inout TreePacker?) {
+        func end(_ entries: ContiguousArray<ChildMap.Entry>, _ packer: inout TreePager?) {
             let run = ChildMap(sorted: entries)
             made.append(packer?.pack(run) ?? run)
         }

@@ -7,7 +7,7 @@ extension ConnectionRunner {
     private static var piecesAtOnce: Int { 8 }
 
     /// Reads available input and sends waiting output, as far as the socket permits.
-    func transfer(_ link: Link) {
+    func transfer(_ link: ConnectedSocket) {
         receive(link)
         if case .over = stage { return }
         send(link)
@@ -17,7 +17,7 @@ extension ConnectionRunner {
 
     // MARK: Output
 
-    private func send(_ link: Link) {
+    private func send(_ link: ConnectedSocket) {
         wasFull = false
         for _ in 0..<Self.piecesAtOnce {
             // Frames follow the server's answer to the upgrade.
@@ -35,7 +35,7 @@ extension ConnectionRunner {
         loop.goOnSoon(self)
     }
 
-    private func broken(_ link: Link) {
+    private func broken(_ link: ConnectedSocket) {
         // The peer may have sent the reason before it disconnected.
         receive(link)
         if case .over = stage { return }
@@ -46,7 +46,7 @@ extension ConnectionRunner {
 
     // MARK: Input
 
-    private func receive(_ link: Link) {
+    private func receive(_ link: ConnectedSocket) {
         for _ in 0..<Self.piecesAtOnce {
             guard !isPaused else { return }
             switch link.stream.receive(into: loop.scratch) {
@@ -65,7 +65,7 @@ extension ConnectionRunner {
         loop.goOnSoon(self)
     }
 
-    private func take(_ bytes: UnsafeRawBufferPointer, _ link: Link) {
+    private func take(_ bytes: UnsafeRawBufferPointer, _ link: ConnectedSocket) {
         switch stage {
         case .upgrading(_, let upgrade): takeHead(bytes, upgrade, link)
         case .open, .closing: takeFrames(bytes, link)
@@ -73,7 +73,7 @@ extension ConnectionRunner {
         }
     }
 
-    private func takeHead(_ bytes: UnsafeRawBufferPointer, _ upgrade: Upgrade, _ link: Link) {
+    private func takeHead(_ bytes: UnsafeRawBufferPointer, _ upgrade: Upgrade, _ link: ConnectedSocket) {
         head.append(contentsOf: bytes)
         switch upgrade.read(head) {
         case .incomplete: break
@@ -89,7 +89,7 @@ extension ConnectionRunner {
         }
     }
 
-    private func takeFrames(_ bytes: UnsafeRawBufferPointer, _ link: Link) {
+    private func takeFrames(_ bytes: UnsafeRawBufferPointer, _ link: ConnectedSocket) {
         var heard = false
         var goodbye: (code: UInt16, reason: String)?
         do throws(FrameReader.Violation) {
@@ -129,14 +129,14 @@ extension ConnectionRunner {
         unprocessedBytes -= channel.setPaused(false)
     }
 
-    private func violated(_ violation: FrameReader.Violation, _ link: Link) {
+    private func violated(_ violation: FrameReader.Violation, _ link: ConnectedSocket) {
         output.dropTexts()
         output.addClose(code: violation.code)
         _ = output.flush(link)
         end(isClosing ? .byUs : .violation(violation.reason))
     }
 
-    private func peerSaidGoodbye(_ code: UInt16, _ reason: String, _ link: Link) {
+    private func peerSaidGoodbye(_ code: UInt16, _ reason: String, _ link: ConnectedSocket) {
         if isClosing { return end(.byUs) }
         output.dropTexts()
         output.addClose(code: code == 1005 ? 1000 : code)

@@ -8,12 +8,12 @@ final class ConnectionRunner {
     enum Stage {
         case lookingUp
         case dialing(Dialer)
-        case shakingHands(Link)
+        case shakingHands(ConnectedSocket)
         /// The request was sent, and its answer is awaited.
-        case upgrading(Link, Upgrade)
-        case open(Link)
+        case upgrading(ConnectedSocket, Upgrade)
+        case open(ConnectedSocket)
         /// A close frame was sent, or is about to be; the peer's is awaited.
-        case closing(Link)
+        case closing(ConnectedSocket)
         case over
     }
 
@@ -92,7 +92,7 @@ final class ConnectionRunner {
                 return end(.insecure("\(address.host) is not a name for which a certificate can be checked"))
             }
         }
-        guard let link = Link(descriptor, session, loop, for: self) else {
+        guard let link = ConnectedSocket(descriptor, session, loop, for: self) else {
             return end(.unreachable("the system has no more file descriptors"))
         }
         if session == nil { return upgrade(link) }
@@ -100,7 +100,7 @@ final class ConnectionRunner {
         shakeHands(link)
     }
 
-    private func shakeHands(_ link: Link) {
+    private func shakeHands(_ link: ConnectedSocket) {
         switch link.stream.shakeHands() {
         case .needsInput: link.wait(read: true, write: false)
         case .needsOutput: link.wait(read: false, write: true)
@@ -109,7 +109,7 @@ final class ConnectionRunner {
         }
     }
 
-    private func upgrade(_ link: Link) {
+    private func upgrade(_ link: ConnectedSocket) {
         var random = SystemRandomNumberGenerator()
         let upgrade = Upgrade(nonce: (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) })
         stage = .upgrading(link, upgrade)
@@ -173,7 +173,7 @@ final class ConnectionRunner {
     // MARK: Closing
 
     /// Sends the waiting output and a close frame, and gives the peer some time to answer it.
-    func sayGoodbye(_ link: Link, code: UInt16) {
+    func sayGoodbye(_ link: ConnectedSocket, code: UInt16) {
         output.addClose(code: code)
         stage = .closing(link)
         isPaused = false
@@ -207,7 +207,7 @@ final class ConnectionRunner {
 }
 
 /// A connected socket and the events that it waits for. Confined to its loop's thread.
-final class Link {
+final class ConnectedSocket {
     let stream: SocketStream
     private let loop: ClientLoop
     private let id: UInt64

@@ -45,7 +45,7 @@ struct Output {
     }
 
     /// Sends part of the output.
-    mutating func flush(_ link: Link, texts sendsTexts: Bool = true) -> StreamOutcome {
+    mutating func flush(_ link: ConnectedSocket, texts sendsTexts: Bool = true) -> StreamOutcome {
         if sendsTexts { fill(Self.stride) }
         guard start < bytes.count else { return .moved(0) }
         let outcome = bytes.withUnsafeBytes { link.stream.send(UnsafeRawBufferPointer(rebasing: $0[start...])) }

@@ -24,7 +24,7 @@ final class OutputFile {
             descriptor = standardOutput
             return
         }
-        let place = FilePlace(path)
+        let place = FileTarget(path)
         destination = place.path
         temporary = place.isReplaceable ? "\(place.path).\(getpid()).part" : nil
         descriptor = open(
@@ -57,7 +57,7 @@ final class OutputFile {
 }
 
 /// The state of a path to which a file will be written.
-struct FilePlace {
+struct FileTarget {
     /// The path, or the final target of a symbolic link.
     let path: String
     /// Whether a new file may replace this one. Replacing a device or a pipe would break it for all its users.

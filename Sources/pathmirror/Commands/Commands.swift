@@ -135,17 +135,17 @@ enum NameSuggestion {
     ) throws -> (name: String, known: [String])? {
         switch error {
         case LogStoreError.unknownNamespace(let name), MirrorError.log(.unknownNamespace(let name)):
-            return (name, try Database.namespaceNames(arguments, console))
+            return (name, try DatabaseLocator.namespaceNames(arguments, console))
         case MirrorError.unknownMirror(let name, let namespace):
-            let connection = try Database.connection(arguments, console, "mirror", of: .of(namespace))
+            let connection = try DatabaseLocator.connection(arguments, console, "mirror", of: .of(namespace))
             defer { connection.close() }
             let mirrors = try connection.catalogMirrors().filter { $0.namespace == namespace }
             return (name, mirrors.map(\.name))
         case FeedError.unknownFeed(let feed):
-            let connection = try Database.connection(arguments, console, "feed", of: .of(feed.namespace))
+            let connection = try DatabaseLocator.connection(arguments, console, "feed", of: .of(feed.namespace))
             defer { connection.close() }
             guard try connection.namespace(named: feed.namespace) != nil else {
-                return (feed.namespace, try Database.namespaceNames(arguments, console))
+                return (feed.namespace, try DatabaseLocator.namespaceNames(arguments, console))
             }
             let feeds = try FeedAdministration(connection).allFeeds().filter { $0.namespace == feed.namespace }
             return (feed.name, feeds.map(\.name))

@@ -12,7 +12,7 @@ struct MigrateUpCommand: Command {
         "Completed migrations remain, and the one in progress was rolled back. The same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let home = try Database.home(arguments)
+        let home = try DatabaseLocator.home(arguments)
         let connection = try LogConnection(home.withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
@@ -77,11 +77,12 @@ struct MigrateUpCommand: Command {
 
 struct MigrateStatusCommand: Command {
     static let specification = CommandSpecification(
-        "migrate status", "lists the migrations; exits 1 if some are missing", options: Database.options + [.json])
+        "migrate status", "lists the migrations; exits 1 if some are missing",
+        options: DatabaseLocator.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(
-            try Database.url(arguments, of: .home).withApplicationName("pathmirror migrate"))
+            try DatabaseLocator.url(arguments, of: .home).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
         let (migrations, files) = try connection.migrationStatus()

@@ -5,12 +5,12 @@ import Runtime
 struct RetentionListCommand: Command {
     static let specification = CommandSpecification(
         "retention ls", "shows the retention of each log, and the last run; exits 1 if a run failed",
-        options: [.init("ns", "NAME", "only that of this namespace; default all"), .json] + Database.options)
+        options: [.init("ns", "NAME", "only that of this namespace; default all"), .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "retention ls", of: .namespaceIfGiven)
+        let connection = try DatabaseLocator.connection(arguments, console, "retention ls", of: .namespaceIfGiven)
         defer { connection.close() }
-        let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
+        let wanted = try arguments["ns"].map { _ in try DatabaseLocator.namespace(arguments, connection) }
         let forAll = try connection.retentionPolicy(of: nil)
         let asJSON = arguments.has("json")
         var table = TextTable(["NAMESPACE", "KEEPS", "ENTRIES", "DROPPED", "LAST LOOK", "NOTE"], numbers: [3])
@@ -64,10 +64,10 @@ struct RetentionListCommand: Command {
 struct RetentionRemoveCommand: Command {
     static let specification = CommandSpecification(
         "retention rm", "removes a retention policy; the namespace then follows --all, or keeps everything",
-        options: [RetentionOptions.namespace, RetentionOptions.all] + Database.options)
+        options: [RetentionOptions.namespace, RetentionOptions.all] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "retention rm", of: .namespaceIfGiven)
+        let connection = try DatabaseLocator.connection(arguments, console, "retention rm", of: .namespaceIfGiven)
         defer { connection.close() }
         let namespace = try RetentionOptions.subject(arguments, connection)
         let former = try connection.retentionPolicy(of: namespace?.id)
@@ -88,12 +88,13 @@ struct RetentionRunCommand: Command {
     static let specification = CommandSpecification(
         "retention run",
         "applies the retention policies once, as gateways do periodically; for timers, if no gateway does it",
-        options: [.init("ns", "NAME", "only to the log of this namespace; default all"), .json] + Database.options)
+        options: [.init("ns", "NAME", "only to the log of this namespace; default all"), .json]
+            + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "retention", of: .namespaceIfGiven)
+        let connection = try DatabaseLocator.connection(arguments, console, "retention", of: .namespaceIfGiven)
         defer { connection.close() }
-        let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
+        let wanted = try arguments["ns"].map { _ in try DatabaseLocator.namespace(arguments, connection) }
         if let wanted, try connection.retentionInForce(for: wanted.id) == nil {
             throw CommandFailure(
                 "No retention policy is set for \(wanted.name): its whole log is kept. See 'pathmirror retention set --ns \(wanted.name)'."
@@ -183,7 +184,7 @@ enum RetentionOptions {
         guard (arguments["ns"] != nil) != arguments.has("all") else {
             throw UsageError("give either --ns NAME or --all.")
         }
-        return arguments.has("all") ? nil : try Database.namespace(arguments, connection)
+        return arguments.has("all") ? nil : try DatabaseLocator.namespace(arguments, connection)
     }
 
     /// A policy in the syntax of `retention set`: `--keep 30d --max-size 50GB`.

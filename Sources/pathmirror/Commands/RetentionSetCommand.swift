@@ -15,7 +15,7 @@ struct RetentionSetCommand: Command {
             ),
             .init("snapshot-every", "TIME", "the most age of the newest snapshot; default a quarter of --keep"),
             Confirmation.option, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let policy = RetentionPolicy(
@@ -25,7 +25,7 @@ struct RetentionSetCommand: Command {
         guard policy.keeping != nil || policy.maxBytes != nil else {
             throw UsageError("--keep, --max-size or both are needed.")
         }
-        let connection = try Database.connection(arguments, console, "retention set", of: .namespaceIfGiven)
+        let connection = try DatabaseLocator.connection(arguments, console, "retention set", of: .namespaceIfGiven)
         defer { connection.close() }
         let namespace = try RetentionOptions.subject(arguments, connection)
         let dropped = try previews(of: policy, namespace, connection, arguments.has("json"), console)

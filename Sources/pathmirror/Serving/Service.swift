@@ -102,7 +102,7 @@ final class Service {
             // A thread that is still connecting would crash the exiting program.
             keeper.stop()
             keeperThread.join()
-            SideBySide.run([home] + keeper.others) { services in
+            Concurrently.run([home] + keeper.others) { services in
                 services.drain()
                 services.engine.stop(milliseconds: 0)
                 services.stopMirrors()
@@ -151,16 +151,16 @@ final class Service {
         keeper.stop()
         // No database is added any more. They stop at the same time, so that unavailable ones delay the end only once.
         let all = [home] + keeper.others
-        SideBySide.run(all) { $0.drain() }
+        Concurrently.run(all) { $0.drain() }
         keeperThread.join()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
         // The primary database has the whole time, the others have the remainder.
         let whole = options.shutdownMilliseconds
         let left = max(100, deadline - Clock.monotonicMilliseconds)
         let home = home
-        SideBySide.run(all) { services in services.engine.stop(milliseconds: services === home ? whole : left) }
+        Concurrently.run(all) { services in services.engine.stop(milliseconds: services === home ? whole : left) }
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
-        SideBySide.run(all) { $0.stopMirrors() }
+        Concurrently.run(all) { $0.stopMirrors() }
         gateway.stop()
         feedClients.stop()
         webhookClient.stop()
@@ -208,7 +208,7 @@ extension FeedFacts {
 }
 
 /// Processes several items at the same time and waits for all: the total time is that of the slowest one.
-enum SideBySide {
+enum Concurrently {
     /// Returns once all are done. The first item is processed on the caller's thread, each other one on a thread of its own.
     static func run<Item: Sendable>(_ items: [Item], _ work: @escaping @Sendable (Item) -> Void) {
         guard let first = items.first else { return }

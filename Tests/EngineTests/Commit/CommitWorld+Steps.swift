@@ -204,7 +204,7 @@ extension CommitWorld {
             with {
                 $0.budget.joint -= 1
                 let now = CommitMachine.Circumstances(now: 0, isDatabaseUp: true, isStopping: false)
-                guard case .alone = JointOutcome.cameToNothing.continuation(now) else {
+                guard case .alone = SharedTransactionOutcome.cameToNothing.continuation(now) else {
                     return $0.violated("goes on with what was rolled back")
                 }
                 var machine = CommitMachine(deadline: 1, isContended: isContended)

@@ -48,9 +48,9 @@ import Tree
             let place = try #require(Array("some text".utf8).withUnsafeBytes { file.write($0) })
             let other = try #require(Array(repeating: UInt8(1), count: 400).withUnsafeBytes { file.write($0) })
             // This corresponds to the first page written at the offset of the second.
-            let moved = PagePlace(offset: other.offset, length: place.length)
+            let moved = PageLocation(offset: other.offset, length: place.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: moved) { _ in } }
-            let behind = PagePlace(offset: 1 << 16, length: place.length)
+            let behind = PageLocation(offset: 1 << 16, length: place.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: behind) { _ in } }
         }
     }

@@ -179,11 +179,11 @@ import Testing
     // MARK: Contention
 
     @Test func contentionIsRememberedForSomeBatches() {
-        var contention = Contention()
+        var contention = WriterContention()
         #expect(!contention.isContended)
         contention.committed()
         contention.conflicted()
-        for _ in 0..<Contention.memory {
+        for _ in 0..<WriterContention.memory {
             #expect(contention.isContended)
             contention.committed()
         }
@@ -191,7 +191,7 @@ import Testing
         contention.conflicted()
         for _ in 0..<10 { contention.committed() }
         contention.conflicted()
-        for _ in 0..<(Contention.memory - 1) { contention.committed() }
+        for _ in 0..<(WriterContention.memory - 1) { contention.committed() }
         #expect(contention.isContended, "the newest conflict counts")
     }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// Checks messages between gateways: see `PeerMailbox`.
 @Suite struct PeerMailboxTests {
-    private static let seal = PeerSeal(Secret(Array(repeating: 7, count: 32)))
+    private static let seal = PeerSignature(Secret(Array(repeating: 7, count: 32)))
 
     private func mailbox() -> PeerMailbox {
         let mailbox = PeerMailbox()
@@ -15,7 +15,7 @@ import Testing
         return mailbox
     }
 
-    private func message(_ text: String, number: Int64 = 1, seal: PeerSeal = seal) throws -> PeerMessage {
+    private func message(_ text: String, number: Int64 = 1, seal: PeerSignature = seal) throws -> PeerMessage {
         try #require(seal.message(from: "other", number: number, time: Clock.unixMilliseconds, text))
     }
 
@@ -56,7 +56,7 @@ import Testing
         let mailbox = mailbox()
         let heard = MutexBox<[String]>([])
         mailbox.onMessage { _, text in heard.withLock { $0.append(text) } }
-        mailbox.received(try message("forged", seal: PeerSeal(Secret(Array(repeating: 8, count: 32)))))
+        mailbox.received(try message("forged", seal: PeerSignature(Secret(Array(repeating: 8, count: 32)))))
         mailbox.received(try message("first"))
         mailbox.received(try message("first"))
         mailbox.received(try message("third", number: 3))

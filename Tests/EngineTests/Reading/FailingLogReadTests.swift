@@ -69,7 +69,7 @@ import Tree
                 problems.append("the log reaches from \(extent.oldest) to \(extent.head)")
             }
             var lines: [[UInt8]] = []
-            var place = LogPlace(seq: 0)
+            var place = LogPosition(seq: 0)
             while true {
                 let slice = try ask { logs.slice(view, at: place, $0) }
                 lines += slice.lines

@@ -18,12 +18,12 @@ import Tree
     /// The lines that were read, and the end of each slice with the number of lines before it.
     private struct Read {
         var lines: [[UInt8]] = []
-        var ends: [(place: LogPlace, lines: Int)] = []
+        var ends: [(place: LogPosition, lines: Int)] = []
     }
 
     /// Reads from a position to the log's end, slice by slice, and checks that every slice makes progress.
     private func readAll(
-        _ engine: TestEngine, _ view: LogView, from place: LogPlace = LogPlace(seq: 0)
+        _ engine: TestEngine, _ view: LogView, from place: LogPosition = LogPosition(seq: 0)
     ) throws -> Read {
         var read = Read()
         var place = place
@@ -118,16 +118,16 @@ import Tree
             for value in 1...4 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let view = view(namespace)
             let places = try readAll(engines[0], view).ends.map { $0.place }
-            let beyond = engines[0].slice(view, at: LogPlace(seq: 5))
+            let beyond = engines[0].slice(view, at: LogPosition(seq: 5))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try beyond.get() }
-            let another = engines[0].slice(view, at: LogPlace(seq: 2, batch: places[2].batch))
+            let another = engines[0].slice(view, at: LogPosition(seq: 2, batch: places[2].batch))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try another.get() }
-            let noParts = engines[0].slice(view, at: LogPlace(seq: 2, inside: .init(part: 0, lines: 0)))
+            let noParts = engines[0].slice(view, at: LogPosition(seq: 2, inside: .init(part: 0, lines: 0)))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try noParts.get() }
             let end = try engines[0].slice(view, at: places[3]).get()
             #expect(end.lines.isEmpty && end.isAtEnd && end.end == places[3])
             let nowhere = LogView(namespace: 999, name: "gone", path: .root, hasOrigins: true)
-            let gone = engines[0].slice(nowhere, at: LogPlace(seq: 0))
+            let gone = engines[0].slice(nowhere, at: LogPosition(seq: 0))
             #expect(throws: LogReadError.engine(.unknownNamespace("gone"))) { try gone.get() }
         }
     }
@@ -145,7 +145,8 @@ import Tree
     }
 
     /// Returns the positions between the slices of an import, one for each part, with the import's seq.
-    private func places(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws -> [LogPlace]
+    private func places(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws
+        -> [LogPosition]
     {
         try fill(url, namespace)
         let places = try readAll(engine, view(namespace)).ends.map(\.place).filter { $0.inside != nil }
@@ -194,10 +195,10 @@ import Tree
             let inside = try places(inside: namespace, url, engines[0])[0]
             let whole = try readAll(engines[0], view(namespace)).lines
             try runScript("delete from pathmirror.log_part where part > 0", on: url)
-            let before = try engines[0].slice(view(namespace), at: LogPlace(seq: 0)).get()
+            let before = try engines[0].slice(view(namespace), at: LogPosition(seq: 0)).get()
             #expect(before.lines == Array(whole.prefix(6)) && before.end.seq == 6 && !before.isAtEnd)
-            var next: LogPlace?
-            for place in [before.end, LogPlace(seq: 6), inside] {
+            var next: LogPosition?
+            for place in [before.end, LogPosition(seq: 6), inside] {
                 let answer = Result { try readAll(engines[0], view(namespace), from: place) }
                 let error = #expect(throws: LogReadError.self) { try answer.get() }
                 guard case .damaged(let found) = error else {
@@ -222,7 +223,7 @@ import Tree
             let place = try places(inside: namespace, url, engines[0])[0]
             let sql = try PostgresConnection(url)
             defer { sql.close() }
-            let starts = [place, LogPlace(seq: 6)]
+            let starts = [place, LogPosition(seq: 6)]
             for script in [
                 "update pathmirror.namespace set retained_from = 8; delete from pathmirror.log_part where part > 3",
                 "delete from pathmirror.log_part", "delete from pathmirror.log where seq < 8",
@@ -233,7 +234,7 @@ import Tree
                     #expect(throws: LogReadError.pruned(oldest: 8)) { try answer.get() }
                 }
             }
-            #expect(try readAll(engines[0], view(namespace), from: LogPlace(seq: 7)).lines.count == 2)
+            #expect(try readAll(engines[0], view(namespace), from: LogPosition(seq: 7)).lines.count == 2)
         }
     }
 
@@ -247,15 +248,15 @@ import Tree
             for value in 1...40 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let (view, logs) = (view(namespace), engines[0].engine.logs)
             let order = Condition<[String]>([])
-            @Sendable func readOn(_ place: LogPlace) {
+            @Sendable func readOn(_ place: LogPosition) {
                 logs.slice(view, at: place) { result in
                     guard case .success(let slice) = result else { return }
                     order.broadcast { $0.append("whole") }
                     if !slice.isAtEnd { readOn(slice.end) }
                 }
             }
-            readOn(LogPlace(seq: 0))
-            logs.slice(view, at: LogPlace(seq: 40)) { _ in order.broadcast { $0.append("live") } }
+            readOn(LogPosition(seq: 0))
+            logs.slice(view, at: LogPosition(seq: 40)) { _ in order.broadcast { $0.append("live") } }
             let seen = try #require(order.wait(milliseconds: 20_000) { $0.count == 41 ? $0 : nil })
             // At most the slice in progress and one requested earlier come first.
             #expect((try #require(seen.firstIndex(of: "live"))) <= 2)
@@ -280,7 +281,7 @@ import Tree
 
 extension TestEngine {
     /// Reads one slice, and waits for it.
-    fileprivate func slice(_ view: LogView, at place: LogPlace) -> Result<LogSlice, LogReadError> {
+    fileprivate func slice(_ view: LogView, at place: LogPosition) -> Result<LogSlice, LogReadError> {
         let answer = Condition<Result<LogSlice, LogReadError>?>(nil)
         engine.logs.slice(view, at: place) { result in answer.broadcast { $0 = result } }
         return answer.wait(milliseconds: 20_000) { $0 } ?? .failure(.engine(.unavailable("not answered in 20 s")))

@@ -24,7 +24,7 @@ import Testing
     /// Messages after one that is still held may be acknowledged.
     @Test func messagesThatAreDoneOutOfOrderComeAgain() throws {
         let ranges = [FeedPosition(seq: 50, index: 0)...FeedPosition(seq: 60, index: 2)]
-        let progress = FeedProgress(seq: 40, done: try #require(PlaceRanges(ranges)))
+        let progress = FeedProgress(seq: 40, done: try #require(PositionRanges(ranges)))
         #expect(Self.plan(progress, to: 40).repeated == 20)
         let between = Self.plan(progress, to: 55)
         #expect(between.skipped == 15 && between.repeated == 5)

@@ -27,7 +27,7 @@ final class MachineWorld {
     /// The durable state.
     struct Row {
         var progress: FeedProgress
-        var letters: [FeedPosition: FeedLetter] = [:]
+        var letters: [FeedPosition: FailedMessage] = [:]
     }
 
     static let consumers = ["", "a", "b", "c"]
@@ -106,7 +106,7 @@ final class MachineWorld {
     func key(_ position: FeedPosition) -> String { settings.ordersByKey ? messages[position]?.key ?? "" : "" }
 
     /// Returns the newest known state of a failed message.
-    func letter(_ position: FeedPosition) -> FeedLetter? {
+    func letter(_ position: FeedPosition) -> FailedMessage? {
         for changes in [machine.letters, machine.lettersUnderWay] {
             switch changes[position] {
             case .put(let letter): return letter
@@ -299,15 +299,15 @@ final class MachineWorld {
 
     /// Stores a failed message as the database does: an existing row is not written again, and a removed one does not
     /// return.
-    private func put(_ letter: FeedLetter) {
+    private func put(_ letter: FailedMessage) {
         let former = row.letters[letter.position]
         if letter.message == nil, letter.state == .retry, former?.state != .retry { return }
-        row.letters[letter.position] = FeedLetter(
+        row.letters[letter.position] = FailedMessage(
             position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
             failures: letter.failures, message: letter.message ?? former?.message)
     }
 
-    var retried: [FeedLetter] {
+    var retried: [FailedMessage] {
         row.letters.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
     }
     var stored: FeedMachine.Stored {
@@ -414,9 +414,9 @@ final class MachineWorld {
     }
 }
 
-extension FeedLetter {
+extension FailedMessage {
     /// Returns the failed message in another state, as the database stores it.
-    func with(_ state: State) -> FeedLetter {
-        FeedLetter(position: position, key: key, state: state, attempts: 0, failures: failures, message: message)
+    func with(_ state: State) -> FailedMessage {
+        FailedMessage(position: position, key: key, state: state, attempts: 0, failures: failures, message: message)
     }
 }

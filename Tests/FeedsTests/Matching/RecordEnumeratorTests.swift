@@ -26,9 +26,9 @@ import Tree
         return found.filter { !$0.node.isNull }.map(\.path)
     }
 
-    private func all(_ enumerator: RecordEnumerator) -> [RecordChange] {
+    private func all(_ enumerator: RecordEnumerator) -> [RecordDifference] {
         var enumerator = enumerator
-        var changes: [RecordChange] = []
+        var changes: [RecordDifference] = []
         while let change = enumerator.nextChange() { changes.append(change) }
         return changes
     }

@@ -8,12 +8,12 @@ import Tree
 enum LaneBench {
     /// Returns a feed with a budget of `room` messages.
     static func feed(
-        _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FeedLetter] = [:],
+        _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FailedMessage] = [:],
         _ change: (inout FeedDefinition) throws -> Void = { _ in }
-    ) throws -> LaneFeed {
+    ) throws -> SharedReaderFeed {
         var definition = FeedDefinition(name: "f\(id)", pattern: try PathPattern(pattern))
         try change(&definition)
-        return LaneFeed(
+        return SharedReaderFeed(
             claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: FeedMatcher(definition),
             window: FeedWindow(room: room, bytes: 1 << 30), letters: letters)
     }
@@ -35,8 +35,8 @@ enum LaneBench {
     }
 
     /// Passes an entry as a reader does. Returns the findings of feeds that stay and of those that leave.
-    static func pass(_ lane: inout FeedLane, _ entry: Entry) -> (found: [LaneFinding], left: [FeedLane]) {
-        var findings = lane.feeds.map { LaneFinding(claim: $0.claim) }
+    static func pass(_ lane: inout SharedReader, _ entry: Entry) -> (found: [FoundMessages], left: [SharedReader]) {
+        var findings = lane.feeds.map { FoundMessages(claim: $0.claim) }
         let left = lane.pass(
             entry, at: LogCursor(seq: entry.seq), after: after(entry, lane.root), places: entry.changes.map(\.path),
             &findings)
@@ -44,7 +44,7 @@ enum LaneBench {
     }
 
     /// Returns all messages of a feed in these entries.
-    static func messages(_ feed: LaneFeed, _ entries: [Entry], from root: Node = .null) -> [FeedMessage] {
+    static func messages(_ feed: SharedReaderFeed, _ entries: [Entry], from root: Node = .null) -> [FeedMessage] {
         var root = root
         var found: [FeedMessage] = []
         for entry in entries {
@@ -70,7 +70,7 @@ enum LaneBench {
     }
 
     /// Lets the dispatcher accept messages and report a budget of `room` more.
-    static func takeIn(_ feed: LaneFeed, _ count: Int, room: Int) {
+    static func takeIn(_ feed: SharedReaderFeed, _ count: Int, room: Int) {
         feed.window.take(count, bytes: 0)
         _ = feed.window.mayGoOn(room: room, bytes: 1 << 30, enough: 1)
     }

@@ -9,7 +9,7 @@ import Tree
 /// shared readers that split and join.
 @Suite struct LaneModelTests {
     private struct Reading {
-        var lane: FeedLane
+        var lane: SharedReader
         /// The index of the next entry.
         var next: Int
     }
@@ -17,14 +17,14 @@ import Tree
     private struct World {
         var random: SeededGenerator
         let entries: [Entry]
-        let feeds: [LaneFeed]
+        let feeds: [SharedReaderFeed]
         var readings: [Reading]
         var found: [FeedClaim: [FeedMessage]] = [:]
         var readTo: [FeedClaim: Int64] = [:]
         /// Messages that the dispatcher has not accepted yet.
         var underWay: [FeedClaim: Int] = [:]
 
-        mutating func told(_ findings: [LaneFinding]) {
+        mutating func told(_ findings: [FoundMessages]) {
             for finding in findings {
                 found[finding.claim, default: []] += finding.messages
                 underWay[finding.claim, default: 0] += finding.messages.count
@@ -91,7 +91,7 @@ import Tree
         }
         return World(
             random: tree.random, entries: entries, feeds: feeds,
-            readings: [Reading(lane: FeedLane(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
+            readings: [Reading(lane: SharedReader(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
     }
 
     @Test(arguments: 0..<12) func asIfAlone(_ seed: UInt64) throws {

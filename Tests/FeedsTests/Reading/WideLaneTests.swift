@@ -7,8 +7,8 @@ import Tree
 /// Tests of entries and snapshots with more records than are processed at once.
 @Suite struct WideLaneTests {
     /// Continues until the entry is complete. Checks that each step processes at most a thousand records.
-    private func goOn(_ lane: inout FeedLane) -> [LaneFinding] {
-        var found: [LaneFinding] = []
+    private func goOn(_ lane: inout SharedReader) -> [FoundMessages] {
+        var found: [FoundMessages] = []
         while lane.isWide, let finding = lane.goOn() {
             #expect(finding.messages.count <= 1_000)
             // Only the last step reports the entry as read.
@@ -21,7 +21,7 @@ import Tree
     @Test(arguments: [999, 1_000, 1_001, 2_500]) func aWideEntry(_ count: Int) throws {
         let feed = try LaneBench.feed(1, "/a/{k}")
         let narrow = try LaneBench.feed(2, "/a/k7")
-        var lane = FeedLane([feed, narrow], root: .null, at: LogCursor(seq: 4))
+        var lane = SharedReader([feed, narrow], root: .null, at: LogCursor(seq: 4))
         let entry = LaneBench.set(5, "/a", LaneBench.wide(count))
         var (found, left) = LaneBench.pass(&lane, entry)
         #expect(lane.feeds.map(\.claim.feed) == (count < 1_000 ? [1, 2] : [2]))
@@ -48,7 +48,7 @@ import Tree
     /// Checks that a feed receives no more than its budget: a slow consumer gets the entry in slices.
     @Test func asFarAsThereIsRoom() throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1_100)
-        var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
+        var lane = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
         let entry = LaneBench.set(1, "/a", LaneBench.wide(1_500))
         var (found, left) = LaneBench.pass(&lane, entry)
         #expect(lane.feeds.isEmpty)
@@ -68,7 +68,7 @@ import Tree
     /// Checks that an entry whose records the filter excludes ends as well, in slices.
     @Test func nothingToFind() throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1) { try $0.filter("newData.val() < 0") }
-        var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
+        var lane = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
         var (found, left) = LaneBench.pass(&lane, LaneBench.set(1, "/a", LaneBench.wide(3_500)))
         found += goOn(&left[0])
         #expect(found.count == 4 && found.allSatisfy(\.messages.isEmpty))
@@ -81,7 +81,7 @@ import Tree
     func aSnapshotFromTheNth(_ first: Int64) throws {
         let feed = try LaneBench.feed(1, "/a/{k}")
         let root = Node(children: [(Key("a"), LaneBench.wide(2_500)), (Key("b"), .int(1))])
-        var lane = FeedLane(feed, snapshot: root, at: LogCursor(seq: 9), from: first, time: 5_000)
+        var lane = SharedReader(feed, snapshot: root, at: LogCursor(seq: 9), from: first, time: 5_000)
         #expect(lane.isWide)
         let found = goOn(&lane)
         let messages = found.flatMap(\.messages)
@@ -98,7 +98,7 @@ import Tree
 
     @Test(arguments: [Node.null, .int(1), LaneBench.wide(3)]) func aSnapshotWithoutRecords(_ root: Node) throws {
         let feed = try LaneBench.feed(1, "/a/{k}")
-        var lane = FeedLane(feed, snapshot: root, at: LogCursor(seq: 2), from: 0, time: 0)
+        var lane = SharedReader(feed, snapshot: root, at: LogCursor(seq: 2), from: 0, time: 0)
         let found = goOn(&lane)
         #expect(found.count == 1 && found[0].messages.isEmpty && found[0].hasReadSnapshot)
         #expect(lane.cursor.seq == 2 && lane.root == root)
@@ -109,7 +109,7 @@ import Tree
         let feed = try LaneBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 2 == 0") }
         let root = Node(children: [(Key("a"), LaneBench.wide(1_200))])
         let whole = (0..<2).map { part -> [String] in
-            var lane = FeedLane(feed, snapshot: root, at: LogCursor(seq: 1), from: Int64(part) * 601, time: 0)
+            var lane = SharedReader(feed, snapshot: root, at: LogCursor(seq: 1), from: Int64(part) * 601, time: 0)
             return goOn(&lane).flatMap(\.messages).map { $0.position.id(in: "d") }
         }
         #expect(whole[0].count == 600 && whole[1] == Array(whole[0].suffix(whole[1].count)))

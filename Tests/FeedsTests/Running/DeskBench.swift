@@ -18,7 +18,7 @@ final class DeskBench {
 
     let core: FeedCore
     let answers = Answers()
-    private let desk: FeedDesk
+    private let desk: FeedDispatcherState
     /// Milliseconds by which the dispatcher's clock is ahead of the system's.
     let ahead = MutexBox<Int64>(0)
     private var lastID: UInt64 = 0
@@ -38,8 +38,8 @@ final class DeskBench {
             FeedMachine.Moment(
                 monotonic: Clock.monotonicMilliseconds + ahead.withLock { $0 }, unix: Clock.unixMilliseconds)
         }
-        desk = FeedDesk(
-            core, readers, FeedWriter(core, lost: { _ in }), FeedBoard(), FeedTroubles(), clock: clock
+        desk = FeedDispatcherState(
+            core, readers, FeedWriter(core, lost: { _ in }), FeedStatuses(), FeedFailures(), clock: clock
         ) { _ in }
     }
 
@@ -87,7 +87,7 @@ final class DeskBench {
     ///   - key: Their key, or nil for different keys.
     ///   - seq: The entry before the first one, or nil to follow the previous messages.
     func push(_ count: Int, to name: FeedName, key: String? = nil, after seq: Int64? = nil, generation: Int64 = 1) {
-        var finding = LaneFinding(claim: claim(name, generation: generation))
+        var finding = FoundMessages(claim: claim(name, generation: generation))
         if let seq { lastSeq = seq }
         for _ in 0..<count {
             lastSeq += 1

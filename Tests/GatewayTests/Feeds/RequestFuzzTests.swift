@@ -117,7 +117,7 @@ import Wire
 
     private static let queries = [
         "", "path=/orders/o1&offset=-1", "offset=-1", "offset=now&live=long-poll",
-        "offset=\(LogPlaceText.offset(LogPlace(seq: 7, batch: [1, 2, 3])))&live=sse&cursor=12", "path=a%2Fb&ns=x",
+        "offset=\(LogPositionText.offset(LogPosition(seq: 7, batch: [1, 2, 3])))&live=sse&cursor=12", "path=a%2Fb&ns=x",
     ]
 
     @Test(arguments: [21, 22, 23] as [UInt64]) func logQueries(seed: UInt64) throws {
@@ -132,7 +132,7 @@ import Wire
             guard case .behind(let place) = asked.start else { continue }
             #expect(place.seq >= 0, what)
             // The start position can be written as text again.
-            #expect(LogPlaceText.place(offset: LogPlaceText.offset(place)) == place, what)
+            #expect(LogPositionText.place(offset: LogPositionText.offset(place)) == place, what)
         }
         #expect(understood > 500)
     }

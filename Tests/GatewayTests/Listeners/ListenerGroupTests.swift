@@ -18,7 +18,7 @@ import Wire
         ListenerKey(namespace: NamespaceKey(id: 1), path: Path(splitting: path), query: query, encoding: encoding)
     }
 
-    private func texts(_ news: [GroupNews]) -> [[String]] {
+    private func texts(_ news: [GroupMessage]) -> [[String]] {
         news.compactMap { news in
             guard case .events(let encoded) = news else { return nil }
             return encoded.events.map { String(decoding: $0.bytes.bytes, as: UTF8.self) }
@@ -135,7 +135,7 @@ import Wire
         #expect(kinds == ["ended"])
     }
 
-    private static func kind(_ news: GroupNews) -> String {
+    private static func kind(_ news: GroupMessage) -> String {
         switch news {
         case .events(let encoded): "events \(encoded.events.map(\.seq))"
         case .reset(let snapshot): "reset \(snapshot.seq)"

@@ -40,13 +40,13 @@ import Tree
             return LoopBound(listener)
         }
 
-        func tell(_ news: GroupNews) throws {
+        func tell(_ news: GroupMessage) throws {
             let (table, id) = (table, groupID)
             try test.on { table.content.hear(news, from: id) }
             try test.settle()
         }
 
-        func events(_ seqs: Int64...) throws -> GroupNews {
+        func events(_ seqs: Int64...) throws -> GroupMessage {
             let events = seqs.map { EncodedEvents.Event(seq: $0, bytes: SharedBytes([UInt8(truncatingIfNeeded: $0)])) }
             return .events(try #require(EncodedEvents(events)))
         }

@@ -6,7 +6,7 @@ import Testing
 
 /// Checks that a reader receives each entry once and in order, and no more than it accepts, for every order of events.
 struct LogPumpTests {
-    private func place(_ seq: Int64) -> LogPlace { LogPlace(seq: seq) }
+    private func place(_ seq: Int64) -> LogPosition { LogPosition(seq: seq) }
 
     @Test func `from slice to slice, and then waits`() {
         var pump = LogPump(at: place(0))
@@ -37,7 +37,7 @@ struct LogPumpTests {
         var generator = SeededGenerator(seed: seed)
         var pump = LogPump(at: place(0))
         var (head, given, queued) = (Int64(0), Int64(0), 0)
-        var reading: LogPlace? = place(0)
+        var reading: LogPosition? = place(0)
         var awaited: Int64?
         func follow(_ ask: LogPump.Ask) {
             switch ask {
@@ -57,7 +57,7 @@ struct LogPumpTests {
                 let end = min(head, place.seq + 2)
                 queued += Int(end - given)
                 given = end
-                follow(pump.received(to: LogPlace(seq: end), isAtEnd: end == head, isFull: queued > 2))
+                follow(pump.received(to: LogPosition(seq: end), isAtEnd: end == head, isFull: queued > 2))
             case 2:
                 guard queued > 0 else { return }
                 queued = 0

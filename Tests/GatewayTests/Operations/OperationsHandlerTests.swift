@@ -26,14 +26,14 @@ import Wire
                 credentials.acceptsOwner = true
                 credentials.administratorSecrets = [.init(Array("a secret of an administrator, long".utf8))]
                 credentials.databaseSecrets = ["default": [.init(Array("a secret of one database, and long".utf8))]]
-                let facts = GatewayFacts(
+                let facts = GatewayMetricFacts(
                     databases: Databases(home: engine), metrics: services.metrics,
                     limiter: RateLimiter(services.settings.limits),
                     memory: services.settings.memory, output: services.settings.output,
                     maxReadyLag: services.settings.maxReadyLag,
                     serverReport: { report.content })
                 return LoopBound(
-                    OperationsHandler(services, Callers(services, credentials: credentials), facts))
+                    OperationsHandler(services, CallerResolver(services, credentials: credentials), facts))
             }
         }
 

@@ -6,7 +6,7 @@ import Testing
 /// Tests of the directory through which loops find realtime sessions of other loops.
 @Suite struct SessionDirectoryTests {
     /// A loop's sessions. Only counts its calls.
-    private final class Home: SessionHome {
+    private final class Home: SessionLoop {
         let closed = Counter()
         let followed = Counter()
 
@@ -19,7 +19,7 @@ import Testing
 
         func end(_ id: String, _ completion: @escaping @Sendable () -> Void) { completion() }
         func closeAll(in database: Int) { closed.add() }
-        func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { followed.add() }
+        func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey) { followed.add() }
     }
 
     private let directory = SessionDirectory()

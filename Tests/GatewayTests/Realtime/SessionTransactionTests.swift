@@ -122,7 +122,7 @@ import Tree
 
     /// Lets a client be refused so often that its requests are held from then on.
     private func refuse(_ client: Client, _ bench: SessionBench) throws {
-        for _ in 0..<TransactionQueue.refusalsBeforeHolding {
+        for _ in 0..<TransactionTurns.refusalsBeforeHolding {
             let number = try client.ask("p", put("3", over: "0"))
             #expect(eventually { waiting(bench) == 1 })
             let other = try client.ask("p", #"{"p":"/m","d":1}"#)
@@ -174,7 +174,7 @@ import Tree
     /// Checks that each request of a client is answered, however often it is refused: slots end.
     @Test func heldRequestsAreAnsweredInTheEnd() throws {
         try withContention(slotMilliseconds: 50) { _, _, second in
-            for _ in 0..<TransactionQueue.refusalsBeforeHolding * 3 {
+            for _ in 0..<TransactionTurns.refusalsBeforeHolding * 3 {
                 let number = try second.ask("p", put("3", over: "0"))
                 let other = try second.ask("p", #"{"p":"/m","d":1}"#)
                 try second.expect(Client.answer(number, "datastale", Self.stale), Client.ok(other))
@@ -310,7 +310,7 @@ import Tree
         TransactionKey(namespace: bench.namespace.key, path: Path(splitting: "n"))
     }
 
-    private func hears(_ kind: TransactionQueue.Notice, from gateway: String, _ bench: SessionBench) throws {
+    private func hears(_ kind: TransactionTurns.Notice, from gateway: String, _ bench: SessionBench) throws {
         let notice = SlotNotice(kind, key(bench))
         try bench.on { hub in
             hub.follow(hub.context.transactionQueues.noticed(notice, from: gateway), at: notice.place)

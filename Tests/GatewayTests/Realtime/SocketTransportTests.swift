@@ -47,7 +47,7 @@ import Testing
     @Test func messagesAreFrames() throws {
         try withSocket { bench in
             try bench.test.on {
-                let transport = WebSocketTransport(bench.exchange.content)
+                let transport = WebSocketSessionTransport(bench.exchange.content)
                 #expect(transport.send(bytes("one")))
                 #expect(transport.send(bytes("")))
                 #expect(transport.send(bytes("three")))
@@ -60,7 +60,7 @@ import Testing
     @Test func longMessagesAreCut() throws {
         try withSocket { bench in
             let long = String(repeating: "x", count: 40_000)
-            try bench.test.on { _ = WebSocketTransport(bench.exchange.content).send(bytes(long)) }
+            try bench.test.on { _ = WebSocketSessionTransport(bench.exchange.content).send(bytes(long)) }
             let frames = try bench.frames(4).compactMap { $0 }
             #expect(frames.first == "3")
             #expect(frames.dropFirst().joined() == long)
@@ -72,7 +72,7 @@ import Testing
     @Test func gatheredMessagesKeepTheirOrder() throws {
         try withSocket { bench in
             try bench.test.on {
-                let transport = WebSocketTransport(bench.exchange.content)
+                let transport = WebSocketSessionTransport(bench.exchange.content)
                 #expect(transport.gather())
                 #expect(!transport.gather(), "it is gathered already")
                 _ = transport.send(bytes("1"))
@@ -97,7 +97,7 @@ import Testing
     @Test func muchDoesNotWait() throws {
         try withSocket { bench in
             let transport = try bench.test.on {
-                let transport = WebSocketTransport(bench.exchange.content)
+                let transport = WebSocketSessionTransport(bench.exchange.content)
                 #expect(transport.gather())
                 for _ in 0..<10 { _ = transport.send(bytes(String(repeating: "x", count: 10_000))) }
                 return LoopBound(transport)
@@ -112,7 +112,7 @@ import Testing
     @Test func closingSaysSo() throws {
         try withSocket { bench in
             try bench.test.on {
-                let transport = WebSocketTransport(bench.exchange.content)
+                let transport = WebSocketSessionTransport(bench.exchange.content)
                 #expect(transport.gather())
                 _ = transport.send(bytes("last"))
                 transport.close()
@@ -131,7 +131,7 @@ import Testing
     @Test func abandonedClientsAreCutOff() throws {
         try withSocket(buffer: 4_096) { bench in
             try bench.test.on {
-                let transport = WebSocketTransport(bench.exchange.content)
+                let transport = WebSocketSessionTransport(bench.exchange.content)
                 for _ in 0..<200 { _ = transport.send(bytes(String(repeating: "x", count: 10_000))) }
                 #expect(transport.queuedBytes > 1_000_000)
                 transport.ping()
@@ -144,7 +144,7 @@ import Testing
 
     @Test func pingsAreForQuietClients() throws {
         try withSocket { bench in
-            try bench.test.on { WebSocketTransport(bench.exchange.content).ping() }
+            try bench.test.on { WebSocketSessionTransport(bench.exchange.content).ping() }
             #expect(try bench.client.read(bytes: 1) == [0x89])
         }
     }

@@ -21,15 +21,15 @@ import Wire
 
     @Test func oneTagIsMadeOnce() throws {
         var frames = TaggedFrames(try events(1, 2))
-        let first = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
-        let second = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let first = frames.frames(after: 0, tag: nil, WebSocketSessionTransport.self)
+        let second = frames.frames(after: 0, tag: nil, WebSocketSessionTransport.self)
         #expect(first != nil && address(first) == address(second))
     }
 
     @Test func tagsHaveFramesOfTheirOwn() throws {
         var frames = TaggedFrames(try events(1))
         let tags: [Int64?] = [nil, 1, 2, 1, nil, 2]
-        let made = tags.map { frames.frames(after: 0, tag: $0, WebSocketTransport.self) }
+        let made = tags.map { frames.frames(after: 0, tag: $0, WebSocketSessionTransport.self) }
         #expect(Set(made.map { $0?.bytes }).count == 3)
         #expect(address(made[1]) == address(made[3]))
         #expect(address(made[0]) == address(made[4]))
@@ -39,21 +39,21 @@ import Wire
     /// Checks that a client that has seen some of the events is sent only the rest, in frames that are not shared.
     @Test func partsAreNotShared() throws {
         var frames = TaggedFrames(try events(1, 2, 3))
-        let first = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let first = frames.frames(after: 0, tag: nil, WebSocketSessionTransport.self)
         let whole = try #require(first)
-        let second = frames.frames(after: 2, tag: nil, WebSocketTransport.self)
+        let second = frames.frames(after: 2, tag: nil, WebSocketSessionTransport.self)
         let rest = try #require(second)
         #expect(whole.bytes.count > rest.bytes.count)
         #expect(String(decoding: rest.bytes, as: UTF8.self).contains("<3>"))
         #expect(!String(decoding: rest.bytes, as: UTF8.self).contains("<2>"))
-        let again = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let again = frames.frames(after: 0, tag: nil, WebSocketSessionTransport.self)
         #expect(address(again) == address(whole))
     }
 
     @Test func nothingNewIsNothing() throws {
         var frames = TaggedFrames(try events(1, 2))
         let none = [
-            frames.frames(after: 2, tag: nil, WebSocketTransport.self),
+            frames.frames(after: 2, tag: nil, WebSocketSessionTransport.self),
             frames.frames(after: 9, tag: 4, LongPollTransport.self),
         ]
         #expect(none.allSatisfy { $0 == nil })
@@ -62,7 +62,7 @@ import Wire
     /// Checks that polls are answered with text, and that this text is not mistaken for frames.
     @Test func transportsDoNotMix() throws {
         var frames = TaggedFrames(try events(1, 2))
-        let framed = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let framed = frames.frames(after: 0, tag: nil, WebSocketSessionTransport.self)
         let socket = try #require(framed)
         let polled = frames.frames(after: 0, tag: nil, LongPollTransport.self)
         let poll = try #require(polled)

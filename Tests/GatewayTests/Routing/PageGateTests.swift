@@ -22,7 +22,7 @@ import Testing
                     $0.pages = policy
                     $0.strictTransportSeconds = strictSeconds
                 }
-                return LoopBound(PageGate(RefusedPages(), Callers(services), .silent, services))
+                return LoopBound(PageGate(RefusedPages(), CallerResolver(services), .silent, services))
             }
             for (target, headers) in requests {
                 let client = try test.client()
@@ -104,7 +104,7 @@ import Testing
             let request = try TestRequest.make("GET", "/a.json", [("Host", host)], isSecure: isSecure)
             try test.on {
                 let services = test.services { $0.strictTransportSeconds = seconds }
-                let gate = PageGate(RefusedPages(), Callers(services), .silent, services)
+                let gate = PageGate(RefusedPages(), CallerResolver(services), .silent, services)
                 #expect(gate.admits(request, exchange.content))
                 exchange.content.respond(status: 200, body: [])
             }

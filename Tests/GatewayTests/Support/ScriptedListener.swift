@@ -57,12 +57,12 @@ final class ScriptedListener: Listener {
 }
 
 /// An outlet that records a group's news as a loop would receive them, without a loop.
-final class ScriptedOutlet: GroupOutlet {
+final class ScriptedOutlet: GroupReceiver {
     private let told = MutexNotes()
 
-    func tell(_ news: GroupNews, of group: ObjectIdentifier) { told.add(news, group) }
+    func tell(_ news: GroupMessage, of group: ObjectIdentifier) { told.add(news, group) }
 
     /// Returns the news since the last call.
-    func take() -> [GroupNews] { told.take().map(\.0) }
+    func take() -> [GroupMessage] { told.take().map(\.0) }
     var groups: Set<ObjectIdentifier> { Set(told.all.map(\.1)) }
 }

@@ -5,7 +5,7 @@ import Runtime
 
 /// A realtime transport without a socket. Records its messages and is as slow as the test requests.
 /// The session's loop writes to it; a test's thread reads.
-final class ScriptedTransport: RealtimeTransport, Sendable {
+final class ScriptedTransport: SessionTransport, Sendable {
     /// A call that the session has made.
     enum Event: Equatable, Sendable {
         case message(String)

@@ -14,7 +14,7 @@ extension TestLoop {
     }
 }
 
-extension Callers {
+extension CallerResolver {
     /// Creates callers with these limits and credentials.
     convenience init(
         _ services: LoopServices, limits: RateLimiterSettings = RateLimiterSettings(),

@@ -37,7 +37,7 @@ import Testing
             let progress = FeedProgressRecord(
                 seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
             let letter = key.map {
-                FeedLetterRecord(
+                FailedMessageRecord(
                     seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
                     errors: Array(errors.utf8), message: Array("{}".utf8))
             }

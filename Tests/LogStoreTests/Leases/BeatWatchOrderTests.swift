@@ -9,8 +9,8 @@ import Testing
     private static let expiry: Int64 = 1_000
     private static let beat: Int64 = 200
 
-    private func watch() -> BeatWatch {
-        BeatWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
+    private func watch() -> HeartbeatWatch {
+        HeartbeatWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
     }
 
     /// The life of a gateway, with regular heartbeats until its death.
@@ -20,9 +20,9 @@ import Testing
         let start: Int64
         let death: Int64
 
-        func beat(at now: Int64) -> GatewayBeat {
+        func beat(at now: Int64) -> GatewayHeartbeat {
             let lived = min(now, death) - start
-            return GatewayBeat(gateway: name, beat: lived / period, seenAt: "then")
+            return GatewayHeartbeat(gateway: name, beat: lived / period, seenAt: "then")
         }
 
         /// Returns the time of the last heartbeat that is visible at `now`.
@@ -79,7 +79,7 @@ import Testing
         enum Event: CaseIterable { case stands, moves, late, failed }
         var count = 0
         /// - Parameter stood: The time since which checks on time have shown the same heartbeat, or nil if unknown.
-        func explore(_ watch: BeatWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
+        func explore(_ watch: HeartbeatWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
             guard depth > 0 else { return }
             for event in Event.allCases {
                 var (watch, beat, now, stood) = (watch, beat, now, stood)
@@ -100,7 +100,8 @@ import Testing
                     stood = nil
                 case .stands: now += 250
                 }
-                let expired = watch.look([GatewayBeat(gateway: "g", beat: beat, seenAt: "")], asked: now, answered: now)
+                let expired = watch.look(
+                    [GatewayHeartbeat(gateway: "g", beat: beat, seenAt: "")], asked: now, answered: now)
                 let since = stood ?? now
                 if expired.isEmpty == (now - since >= Self.expiry) {
                     Issue.record("\(event) at \(now), stands since \(since)")
@@ -116,7 +117,7 @@ import Testing
     /// Checks that an ended lease is forgotten. A new lease has another id.
     @Test func whoIsNotSeenIsForgotten() {
         var watch = watch()
-        let beat = GatewayBeat(gateway: "g", beat: 1, seenAt: "")
+        let beat = GatewayHeartbeat(gateway: "g", beat: 1, seenAt: "")
         for look in 0..<4 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
         #expect(watch.look([], asked: 1_000, answered: 1_000) == [])
         // The same row appears again, as after a restore, and its time starts again.

@@ -12,14 +12,14 @@ import Tree
     private struct Side {
         let source: LogConnection
         let target: PostgresConnection
-        var stepper: Stepper
+        var stepper: MirrorStepWriter
         var mirrors: [ActiveMirror]
 
         /// Takes a step. Returns its result with the seqs of the pages that it reached.
         mutating func advance(
-            through last: Int64 = .max, _ transaction: Stepper.Transaction = .own,
+            through last: Int64 = .max, _ transaction: MirrorStepWriter.Transaction = .own,
             page: (Int64) throws -> Void = { _ in }
-        ) throws -> (step: Result<Stepper.Step, any Error>, pages: [Int64]) {
+        ) throws -> (step: Result<MirrorStepWriter.Step, any Error>, pages: [Int64]) {
             let record = try #require(try source.beginSnapshot(stepper.namespace))
             defer { source.endSnapshot() }
             var pages: [Int64] = []
@@ -32,7 +32,7 @@ import Tree
             return (step, pages)
         }
 
-        func refusal(of result: Result<Stepper.Step, any Error>) -> String? {
+        func refusal(of result: Result<MirrorStepWriter.Step, any Error>) -> String? {
             guard case .failure(MirrorError.table(let name, _)) = result else { return nil }
             return name
         }
@@ -51,7 +51,7 @@ import Tree
                 source.close()
                 target.close()
             }
-            var stepper = Stepper(source: source, target: target, namespace: bench.namespace.id)
+            var stepper = MirrorStepWriter(source: source, target: target, namespace: bench.namespace.id)
             stepper.entriesAtOnce = 2
             stepper.pagesAtOnce = 4
             let mirrors = try ["a", "b"].map { name in

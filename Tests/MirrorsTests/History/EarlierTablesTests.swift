@@ -21,7 +21,7 @@ import Testing
             try bench.set("/v/a/x", "1")
             try bench.apply(text)
             let mirror = try bench.mirror(try definition(text).name)
-            let name = Leftovers.shadowName(mirror.id)
+            let name = AbandonedTables.shadowName(mirror.id)
             let leave = "create table mirror.\"\(name)\" (k text, primary key (k)) partition by list (k)"
             let isLeft = "select to_regclass('mirror.\"\(name)\"') is not null"
             try bench.script(leave)

@@ -127,7 +127,7 @@ import Tree
     /// Checks that `log verify` agrees, and detects a missing row.
     private func verify(_ log: LogConnection, _ url: PostgresURL) throws {
         let record = try #require(try log.namespace(named: "test"))
-        let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])
+        let connector = TargetConnector(url: url, settings: PostgresConnectionSettings(), environment: [:])
         let found = try MirrorProjection.all(of: record, log, connector)
         let clean = try Verification.run(log, record, projections: found.projections)
         #expect(clean.isClean && found.problems.isEmpty, "\(clean.problems) \(found.problems)")

@@ -21,7 +21,7 @@ import Tree
             source.close()
             target.close()
         }
-        var stepper = Stepper(source: source, target: target, namespace: bench.namespace.id)
+        var stepper = MirrorStepWriter(source: source, target: target, namespace: bench.namespace.id)
         stepper.maxRecordBytes = maxRecordBytes
         var mirrors: [ActiveMirror] = []
         for mirror in try bench.operators.mirrors() {

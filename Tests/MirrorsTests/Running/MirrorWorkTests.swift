@@ -76,7 +76,7 @@ import Tree
             let mirror = try bench.mirror("m")
             for (keys, seq) in [([], 3), ([[Key("k")]], 9)] as [([[Key]], Int64)] {
                 try bench.script("update pathmirror.mirror_cursor set seq = 0")
-                var stepper = Stepper(source: source, target: target, namespace: bench.namespace.id)
+                var stepper = MirrorStepWriter(source: source, target: target, namespace: bench.namespace.id)
                 stepper.entriesAtOnce = 1
                 stepper.pagesAtOnce = 3
                 var one = [ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, target)))]

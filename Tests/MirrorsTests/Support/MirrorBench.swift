@@ -153,7 +153,7 @@ final class MirrorBench {
         let log = try LogConnection(url)
         defer { log.close() }
         let record = try #require(try log.namespace(named: "test"))
-        let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])
+        let connector = TargetConnector(url: url, settings: PostgresConnectionSettings(), environment: [:])
         let found = try MirrorProjection.all(of: record, log, connector)
         defer { for projection in found.projections { projection.close() } }
         let report = try Verification.run(log, record, projections: found.projections)

@@ -27,17 +27,17 @@ final class TestPages: PageKeeper {
     var bytesInMemory: Int { state.withLock { $0.bytes } }
     var reads: Int { state.withLock { $0.reads } }
 
-    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
+    func keep(_ bytes: UnsafeRawBufferPointer) -> PageLocation? {
         state.withLock { state in
             guard state.kept.count < room else { return nil }
             state.kept.append(Array(bytes))
             state.present += 1
             state.most = max(state.most, state.present)
-            return PagePlace(offset: Int64(state.kept.count - 1), length: Int32(bytes.count))
+            return PageLocation(offset: Int64(state.kept.count - 1), length: Int32(bytes.count))
         }
     }
 
-    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         let bytes = state.withLock { state in
             state.reads += 1
             return state.kept[Int(place.offset)]
@@ -46,7 +46,7 @@ final class TestPages: PageKeeper {
         return bytes.withUnsafeBytes(body)
     }
 
-    func free(_ place: PagePlace) {
+    func free(_ place: PageLocation) {
         state.withLock { state in
             state.kept[Int(place.offset)] = nil
             state.present -= 1
@@ -95,7 +95,7 @@ final class TestPages: PageKeeper {
         return sizes
     }
 
-    func packer() -> TreePacker { TreePacker(self, sizes: Self.sizes) }
+    func packer() -> TreePager { TreePager(self, sizes: Self.sizes) }
 }
 
 extension TreeGenerator {

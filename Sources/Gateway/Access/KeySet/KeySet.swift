@@ -29,7 +29,7 @@ final class KeySet: Sendable {
 
     /// Fetches over HTTP from the URL in the settings.
     convenience init(_ settings: IDTokenSettings, logger: Logger) {
-        var request = ClientRequest(settings.keySetURL)
+        var request = HTTPClientRequest(settings.keySetURL)
         request.headers = [("Accept", "application/json")]
         request.timeoutMilliseconds = 10_000
         request.connectTimeoutMilliseconds = 5_000

@@ -10,8 +10,8 @@ struct DoctorCommand: Command {
         "checks the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if it finds a problem",
         options: [
             .init("config", "FILE", "the gateway's options, as a file for 'pathmirror serve --config'"),
-            .init("gateway", "URL[,URL…]", "URLs of gateways, whose readiness is checked"), Database.urlOption,
-            Database.fileOption, Database.dataOption, DatabaseLogins.option, .json,
+            .init("gateway", "URL[,URL…]", "URLs of gateways, whose readiness is checked"), DatabaseLocator.urlOption,
+            DatabaseLocator.fileOption, DatabaseLocator.dataOption, DatabaseLogins.option, .json,
         ], inherited: ServeCommand.specification.options,
         notes: [
             "The gateway's options are read from the file of --config and from the environment, as by 'pathmirror serve'."

@@ -8,7 +8,7 @@ struct GatewayVisit {
 
     /// - Parameter client: may be used by any thread. This one waits for the answer.
     func findings(_ client: HTTPClient) -> [Finding] {
-        var request = ClientRequest(url.hasSuffix("/") ? "\(url).health/ready" : "\(url)/.health/ready")
+        var request = HTTPClientRequest(url.hasSuffix("/") ? "\(url).health/ready" : "\(url)/.health/ready")
         request.allowsPlainHTTP = true
         request.timeoutMilliseconds = 10_000
         request.maxRedirects = 0

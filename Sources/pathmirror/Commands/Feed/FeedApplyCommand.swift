@@ -10,7 +10,7 @@ struct FeedApplyCommand: Command {
         options: [
             .init("ns", "NAME", "the namespace for definitions without one; default \"default\""),
             .init("create", nil, "creates missing namespaces"), ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let feeds = try read(arguments, console)
@@ -18,14 +18,15 @@ struct FeedApplyCommand: Command {
         let namespaces = Set(feeds.map(\.namespace))
         try FeedOptions.administer(arguments, console, "feed apply", of: .of(feeds.first?.namespace ?? "default")) {
             administration, connection in
-            try Database.checkAreTogether(namespaces, arguments, console)
+            try DatabaseLocator.checkAreTogether(namespaces, arguments, console)
             // A mistake in the last definition is reported before the first one is applied. If the namespace is new, so is the feed.
             let plans = try feeds.map { feed -> FeedAdministration.Applied? in
                 guard try connection.namespace(named: feed.namespace) == nil else {
                     return try administration.plan(feed.definition, for: feed.namespace)
                 }
                 guard creates else {
-                    let near = NearestWord.all(feed.namespace, among: try Database.namespaceNames(arguments, console))
+                    let near = NearestWord.all(
+                        feed.namespace, among: try DatabaseLocator.namespaceNames(arguments, console))
                     throw CommandFailure(
                         "There is no namespace \"\(feed.namespace)\". Add --create to create it.\(NearestWord.question(near))"
                     )
@@ -60,7 +61,7 @@ struct FeedApplyCommand: Command {
         for file in arguments.positionals {
             let text = try Files.read(file, maxBytes: 16 << 20, standardInput: console.input)
             for definition in try FeedDefinition.read(text, source: file) {
-                let namespace = definition.namespace ?? Database.namespaceName(arguments)
+                let namespace = definition.namespace ?? DatabaseLocator.namespaceName(arguments)
                 guard names.insert(FeedName(namespace: namespace, name: definition.name)).inserted else {
                     throw CommandFailure(
                         "Two of these feeds have the name \"\(definition.name)\" in namespace \"\(namespace)\".")
@@ -101,6 +102,6 @@ struct FeedApplyCommand: Command {
 
     /// The option that names the feed's namespace, if the definition names another one than the command.
     private static func namespace(_ feed: Feed, _ arguments: ParsedArguments) -> String {
-        feed.namespace == Database.namespaceName(arguments) ? "" : " --ns \(feed.namespace)"
+        feed.namespace == DatabaseLocator.namespaceName(arguments) ? "" : " --ns \(feed.namespace)"
     }
 }

@@ -4,14 +4,14 @@ import LogStore
 struct FeedListCommand: Command {
     static let specification = CommandSpecification(
         "feed ls", "lists the feeds",
-        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + Database.options)
+        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try FeedOptions.administer(arguments, console, "feed ls", of: .namespaceIfGiven) { administration, connection in
             let records =
                 try arguments["ns"] == nil
                 ? administration.allFeeds()
-                : administration.feeds(of: try Database.namespace(arguments, connection).name)
+                : administration.feeds(of: try DatabaseLocator.namespace(arguments, connection).name)
             var table = TextTable(["NAMESPACE", "NAME", "PATH"])
             for record in records {
                 let definition = try FeedOptions.shown(record)
@@ -33,7 +33,7 @@ struct FeedListCommand: Command {
 struct FeedShowCommand: Command {
     static let specification = CommandSpecification(
         "feed show", "shows a feed's definition with all defaults, and its figures",
-        positionals: ["NAME"], options: [FeedOptions.namespace, .json] + Database.options)
+        positionals: ["NAME"], options: [FeedOptions.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try FeedOptions.name(arguments)
@@ -56,7 +56,7 @@ struct FeedShowCommand: Command {
 struct FeedRemoveCommand: Command {
     static let specification = CommandSpecification(
         "feed rm", "removes a feed with its position in the log and its dead letters", positionals: ["NAME"],
-        options: [FeedOptions.namespace, Confirmation.option] + Database.options)
+        options: [FeedOptions.namespace, Confirmation.option] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try FeedOptions.name(arguments)
@@ -77,10 +77,10 @@ enum FeedOptions {
 
     /// Connects, runs `body`, and closes the connection.
     static func administer<Result>(
-        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Database.Subject,
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: DatabaseLocator.Subject,
         _ body: (FeedAdministration, LogConnection) throws -> Result
     ) throws -> Result {
-        let connection = try Database.connection(arguments, console, purpose, of: subject)
+        let connection = try DatabaseLocator.connection(arguments, console, purpose, of: subject)
         defer { connection.close() }
         return try body(FeedAdministration(connection), connection)
     }
@@ -89,10 +89,10 @@ enum FeedOptions {
     static func name(_ arguments: ParsedArguments) throws(UsageError) -> FeedName {
         let parts = arguments.positionals[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else {
-            return FeedName(namespace: Database.namespaceName(arguments), name: arguments.positionals[0])
+            return FeedName(namespace: DatabaseLocator.namespaceName(arguments), name: arguments.positionals[0])
         }
         let name = FeedName(namespace: String(parts[0]), name: String(parts[1]))
-        guard arguments["ns"] == nil || Database.namespaceName(arguments) == name.namespace else {
+        guard arguments["ns"] == nil || DatabaseLocator.namespaceName(arguments) == name.namespace else {
             throw UsageError("\(name) is not in the namespace that --ns names.")
         }
         return name

@@ -7,7 +7,7 @@ struct FeedDeadListCommand: Command {
         options: [
             FeedOptions.namespace, .init("limit", "N", "the most dead letters to list; default 1000"),
             .init("after", "ID", "begins after this message"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try FeedOptions.name(arguments)
@@ -33,7 +33,8 @@ struct FeedDeadListCommand: Command {
 struct FeedDeadRetryCommand: Command {
     static let specification = CommandSpecification(
         "feed dead retry", "delivers dead letters once more, and the messages that they blocked",
-        positionals: ["NAME"], options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
+        positionals: ["NAME"],
+        options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try FeedDeadSelection.change(arguments, console, "delivered once more") { (try $0.retry($1, $2), nil) }
@@ -44,7 +45,8 @@ struct FeedDeadDropCommand: Command {
     static let specification = CommandSpecification(
         "feed dead drop", "drops dead letters, and delivers the messages that they blocked; asks before it drops all",
         positionals: ["NAME"],
-        options: FeedDeadSelection.options + [Confirmation.option, FeedOptions.namespace, .json] + Database.options)
+        options: FeedDeadSelection.options + [Confirmation.option, FeedOptions.namespace, .json]
+            + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try FeedDeadSelection.change(arguments, console, "dropped") { administration, name, selection in

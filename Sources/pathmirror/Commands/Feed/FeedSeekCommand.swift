@@ -14,7 +14,7 @@ struct FeedSeekCommand: Command {
                 "a seq, a time, or an age (1h, 2d), as above; or beginning, now, or snapshot: the present tree, then every change"
             ),
             Confirmation.option, FeedOptions.namespace, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let place = try place(arguments)
@@ -74,7 +74,7 @@ struct FeedSeekCommand: Command {
         switch (seq, arguments["time"], arguments["to"]) {
         case (let seq?, nil, nil): return .seq(Int64(seq))
         case (nil, let time?, nil):
-            guard case .time = try? LogPosition(moment: time) else {
+            guard case .time = try? LogMoment(moment: time) else {
                 throw UsageError("--time: \"\(time)\" is not a time, such as 2026-01-31T12:00:00Z.")
             }
             return .time(time)
@@ -82,7 +82,7 @@ struct FeedSeekCommand: Command {
         case (nil, nil, "now"?): return .now
         case (nil, nil, "snapshot"?): return .snapshot
         case (nil, nil, let word?):
-            switch try? LogPosition(moment: word) {
+            switch try? LogMoment(moment: word) {
             case .seq(let seq): return .seq(seq)
             case .time(let time): return .time(time)
             case .head: return .now

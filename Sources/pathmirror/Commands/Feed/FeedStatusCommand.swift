@@ -6,10 +6,10 @@ struct FeedStatusCommand: Command {
     static let specification = CommandSpecification(
         "feed status", "shows the progress of the feeds; exits 1 if one is broken or not running",
         positionals: ["[NAME]"],
-        options: [FeedOptions.namespace, .json] + Database.options)
+        options: [FeedOptions.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let subject: Database.Subject =
+        let subject: DatabaseLocator.Subject =
             arguments.positionals.isEmpty ? .namespaceIfGiven : .of(try FeedOptions.name(arguments).namespace)
         try FeedOptions.administer(arguments, console, "feed status", of: subject) { administration, _ in
             var names = try administration.allFeeds().map { FeedName(namespace: $0.namespace, name: $0.name) }
@@ -18,7 +18,7 @@ struct FeedStatusCommand: Command {
                 guard names.contains(name) else { throw FeedError.unknownFeed(name) }
                 names = [name]
             } else if arguments["ns"] != nil {
-                names.removeAll { $0.namespace != Database.namespaceName(arguments) }
+                names.removeAll { $0.namespace != DatabaseLocator.namespaceName(arguments) }
             }
             var failure: CommandFailure?
             var table = TextTable(["NAMESPACE", "NAME", "STATE", "PLACE", "LAG", "MESSAGES"])

@@ -7,7 +7,7 @@ struct DiffCommand: Command {
     static let specification = CommandSpecification(
         "diff", "lists the leaves in which two trees differ: NS@SEQ, NS@TIME, or NS for its head",
         positionals: ["NS[@SEQ|TIME]", "NS[@SEQ|TIME]"],
-        options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + Database.options,
+        options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + DatabaseLocator.options,
         notes: [
             "A TIME may also be an age: default@1h, default@2d. Exits 0 if the trees are equal, 1 if they differ, and 2 if they could not be compared."
         ])
@@ -57,16 +57,16 @@ struct DiffCommand: Command {
 
     private static func side(_ text: String, _ arguments: ParsedArguments, _ console: Console) throws -> Side {
         var name = text
-        var moment = LogPosition.head
+        var moment = LogMoment.head
         if let at = text.lastIndex(of: "@") {
             name = String(text[..<at])
             do {
-                moment = try LogPosition(moment: String(text[text.index(after: at)...]))
+                moment = try LogMoment(moment: String(text[text.index(after: at)...]))
             } catch {
                 throw UsageError("\(text): \(error)")
             }
         }
-        let connection = try Database.connection(arguments, console, "diff", of: .of(name))
+        let connection = try DatabaseLocator.connection(arguments, console, "diff", of: .of(name))
         guard let namespace = try connection.namespace(named: name) else {
             throw LogStoreError.unknownNamespace(name)
         }
@@ -129,16 +129,16 @@ struct LogBlameCommand: Command {
         options: [
             ReplayOptions.namespace, ReplayOptions.from, ReplayOptions.to,
             .init("limit", "N", "the most entries; default 50"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try PathArgument.parse(arguments.positionals[0])
         let from = try ReplayOptions.moment(arguments, "from")
         let to = try ReplayOptions.moment(arguments, "to")
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
-        let connection = try Database.connection(arguments, console, "log blame")
+        let connection = try DatabaseLocator.connection(arguments, console, "log blame")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         guard left > 0 else { return }
         let range = try LogRange(from, to, connection, namespace)
         if let remark = range.remark { console.error(remark) }

@@ -25,7 +25,7 @@ struct LogListCommand: Command {
             LogOptions.namespace, LogOptions.from, LogOptions.to, LogOptions.path,
             .init("last", "N", "only the last N of them"),
             .init("limit", "N", "the most entries; default 1000"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let from = try ReplayOptions.moment(arguments, "from")
@@ -34,9 +34,9 @@ struct LogListCommand: Command {
         let last = try arguments.integer("last", in: 1...1_000_000)
         var left = try arguments.integer("limit", in: 0...Int(Int64.max))
         guard last == nil || left == nil else { throw UsageError("Give either --last or --limit.") }
-        let connection = try Database.connection(arguments, console, "log")
+        let connection = try DatabaseLocator.connection(arguments, console, "log")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let range = try LogRange(from, to, connection, namespace)
         let isJSON = arguments.has("json")
         if let remark = range.remark ?? (isJSON ? nil : range.emptiness) { console.error(remark) }
@@ -72,16 +72,16 @@ struct LogListCommand: Command {
 struct LogShowCommand: Command {
     static let specification = CommandSpecification(
         "log show", "shows all of one entry", positionals: ["SEQ|TIME"],
-        options: [LogOptions.namespace, .json] + Database.options,
+        options: [LogOptions.namespace, .json] + DatabaseLocator.options,
         notes: [
             "SEQ may be head for the newest. With a TIME, or an age (1h, 2d), it is the last entry committed by then."
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let moment = try Self.moment(arguments.positionals[0])
-        let connection = try Database.connection(arguments, console, "log")
+        let connection = try DatabaseLocator.connection(arguments, console, "log")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let seq = try Self.seq(moment, connection, namespace)
         guard seq > 0 else { throw CommandFailure("The log has no entry committed by then.") }
         guard let entry = try connection.entry(namespace.id, seq)?.entry else {
@@ -114,9 +114,9 @@ struct LogShowCommand: Command {
 }
 
 extension LogShowCommand {
-    private static func moment(_ text: String) throws -> LogPosition {
+    private static func moment(_ text: String) throws -> LogMoment {
         do {
-            let moment = try LogPosition(moment: text)
+            let moment = try LogMoment(moment: text)
             guard moment != .seq(0) else { throw UsageError("the first entry has SEQ 1.") }
             return moment
         } catch let error as ReplayError {
@@ -126,7 +126,7 @@ extension LogShowCommand {
 
     /// Returns a given seq unchanged. A seq outside the log has its own message.
     private static func seq(
-        _ moment: LogPosition, _ connection: LogConnection, _ namespace: NamespaceRecord
+        _ moment: LogMoment, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws -> Int64 {
         if case .seq(let seq) = moment { return seq }
         return try moment.seq(connection, namespace)
@@ -143,16 +143,16 @@ struct LogTailCommand: Command {
                 "from", "SEQ|TIME",
                 "begins with this seq instead of the next one, or after a time or an age (1h, 2d)"),
             .init("last", "N", "begins with the last N entries"), LogOptions.path, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let from = try ReplayOptions.moment(arguments, "from")
         let last = try arguments.integer("last", in: 0...1_000_000)
         guard from == nil || last == nil else { throw UsageError("Give either --from or --last.") }
-        let connection = try Database.connection(arguments, console, "log tail")
+        let connection = try DatabaseLocator.connection(arguments, console, "log tail")
         defer { connection.close() }
         try connection.listen(to: [.commits])
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let path = try arguments["path"].map(PathArgument.parse)
         var after = namespace.head
         switch from {

@@ -13,13 +13,13 @@ struct LogPruneCommand: Command {
                 "trust-clock", nil,
                 "uses PostgreSQL's clock although it differs from this machine's, or is behind the newest entry"),
             Confirmation.option, ReplayOptions.namespace, ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let keeping = try RetentionOptions.keeping(arguments) else { throw UsageError("--keep is missing.") }
-        let connection = try Database.connection(arguments, console, "log prune")
+        let connection = try DatabaseLocator.connection(arguments, console, "log prune")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let pruning = Pruning(connection, namespace)
         let isForced = arguments.has("force")
         let isDryRun = arguments.has("dry-run")

@@ -11,15 +11,15 @@ struct LogSnapshotCommand: Command {
             .init("at", "SEQ|TIME", "the position: a seq, a time, or an age (1h, 2d); default now"),
             .init("list", nil, "lists the snapshots instead"), .init("drop", "SEQ", "removes a snapshot instead"),
             ReplayProgress.rateOption, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let moment = try ReplayOptions.moment(arguments, "at")
         let rate = try ReplayProgress.rate(arguments)
         let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
-        let connection = try Database.connection(arguments, console, "log snapshot")
+        let connection = try DatabaseLocator.connection(arguments, console, "log snapshot")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         if arguments.has("list") { return try list(connection, namespace, arguments, console) }
         if let dropped { return try drop(Int64(dropped), connection, namespace, console) }
         let isQuiet = arguments.has("json")

@@ -8,7 +8,7 @@ struct LogUndoCommand: Command {
         "log undo",
         "writes the inverse of one entry, unless later entries wrote at the same paths; shows the plan first",
         positionals: ["SEQ"],
-        options: [LogOptions.namespace, PlanConfirmation.option] + Database.options)
+        options: [LogOptions.namespace, PlanConfirmation.option] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let text = arguments.positionals[0]
@@ -16,9 +16,9 @@ struct LogUndoCommand: Command {
             throw UsageError(
                 "SEQ must be the seq of an entry, such as 12, not \"\(text)\". 'pathmirror log ls' lists entries.")
         }
-        let connection = try Database.connection(arguments, console, "log undo")
+        let connection = try DatabaseLocator.connection(arguments, console, "log undo")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let entry = try EntryUndo.entry(connection, namespace, seq)
         let (old, new) = try trees(around: entry, connection, namespace, console)
         let undo = try EntryUndo(connection, namespace, entry, from: old, to: new)

@@ -11,12 +11,12 @@ struct LogVerifyCommand: Command {
         options: [
             .init("ns", "NAME", "the namespace; default \"default\""),
             .init("skip-mirrors", nil, "skips the mirrors"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "log verify")
+        let connection = try DatabaseLocator.connection(arguments, console, "log verify")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let progress = VerifyProgress(console, isQuiet: arguments.has("json"))
         let outcome: Outcome
         do {
@@ -61,7 +61,7 @@ struct LogVerifyCommand: Command {
         var settings = LogConnection.Settings().connection
         settings.statementTimeoutMilliseconds = 0
         let connector = TargetConnector(
-            url: try Database.url(arguments), settings: settings, environment: arguments.environment.all)
+            url: try DatabaseLocator.url(arguments), settings: settings, environment: arguments.environment.all)
         for attempt in 1... {
             let found = try MirrorProjection.all(of: namespace, connection, connector)
             defer { for projection in found.projections { projection.close() } }

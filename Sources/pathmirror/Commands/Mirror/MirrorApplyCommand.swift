@@ -13,7 +13,7 @@ struct MirrorApplyCommand: Command {
             PlanConfirmation.option,
             .init("dry-run", nil, "lists the planned changes, and makes none"),
             .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var definitions: [MirrorDefinition] = []

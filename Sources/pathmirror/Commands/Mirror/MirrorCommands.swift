@@ -7,7 +7,7 @@ import Tree
 struct MirrorListCommand: Command {
     static let specification = CommandSpecification(
         "mirror ls", "lists the mirrors with the sizes of their tables",
-        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + Database.options)
+        options: [.init("ns", "NAME", "only those of this namespace; default all"), .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
@@ -43,7 +43,7 @@ struct MirrorStatusCommand: Command {
         "mirror status", "shows the progress of the mirrors; exits 1 if one is broken", positionals: ["[NAME]"],
         options: [
             .init("ns", "NAME", "only those of this namespace; default all, and with NAME \"default\""), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(
@@ -98,7 +98,7 @@ struct MirrorStatusCommand: Command {
 struct MirrorPauseCommand: Command {
     static let specification = CommandSpecification(
         "mirror pause", "pauses a mirror; its table is kept, and not updated", positionals: ["NAME"],
-        options: [MirrorOptions.namespace] + Database.options)
+        options: [MirrorOptions.namespace] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try MirrorSwitch.set(arguments, console, isPaused: true)
@@ -108,7 +108,7 @@ struct MirrorPauseCommand: Command {
 struct MirrorResumeCommand: Command {
     static let specification = CommandSpecification(
         "mirror resume", "resumes a paused mirror", positionals: ["NAME"],
-        options: [MirrorOptions.namespace] + Database.options)
+        options: [MirrorOptions.namespace] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try MirrorSwitch.set(arguments, console, isPaused: false)
@@ -132,7 +132,7 @@ struct MirrorDropCommand: Command {
             .init(
                 "abandon", nil,
                 "removes a mirror whose database is permanently lost; the rest of its table stays"),
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(arguments, console)
@@ -213,10 +213,10 @@ enum MirrorOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
     static func administration(
-        _ arguments: ParsedArguments, _ console: Console, of subject: Database.Subject = .namespace
+        _ arguments: ParsedArguments, _ console: Console, of subject: DatabaseLocator.Subject = .namespace
     ) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
-            try Database.url(arguments, of: subject), environment: arguments.environment.all
+            try DatabaseLocator.url(arguments, of: subject), environment: arguments.environment.all
         ) { console.interruption.stops($0) }
         try administration.source.checkSchema()
         return administration
@@ -227,7 +227,7 @@ enum MirrorOptions {
         _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> String? {
         guard arguments["ns"] != nil else { return nil }
-        return try Database.namespace(arguments, administration.source).name
+        return try DatabaseLocator.namespace(arguments, administration.source).name
     }
 
     /// The beginning of a history, as an object; null for a mirror without a history.

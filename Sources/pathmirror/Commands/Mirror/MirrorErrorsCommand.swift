@@ -10,7 +10,7 @@ struct MirrorErrorsCommand: Command {
         options: [
             MirrorOptions.namespace, .init("retry", nil, "converts the records again, and lists nothing"),
             .init("limit", "N", "the most errors to list; default 1000"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(arguments, console)

@@ -12,7 +12,7 @@ struct MirrorExportCommand: Command {
                 "only rows that this entry of the log or a later one wrote, or those after a time or an age (1h, 2d)"
             ),
             OutputFile.option,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let format = MirrorExport.Format(rawValue: arguments["format"] ?? "csv") else {
@@ -47,9 +47,9 @@ struct MirrorExportCommand: Command {
 
     /// Returns the seq from which rows are wanted. The table may lag behind it. A seq after the head is an error.
     private static func seq(
-        _ moment: LogPosition, _ arguments: ParsedArguments, _ administration: MirrorAdministration
+        _ moment: LogMoment, _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> Int64 {
-        let namespace = try Database.namespace(arguments, administration.source)
+        let namespace = try DatabaseLocator.namespace(arguments, administration.source)
         if case .seq(let seq) = moment {
             guard seq <= namespace.head else {
                 throw CommandFailure("There is no entry \(seq): the head is \(namespace.head).")
@@ -66,7 +66,7 @@ struct MirrorDbtCommand: Command {
         "mirror dbt", "writes the mirrors as sources of a dbt project", positionals: ["[NAME…]"],
         options: [
             MirrorOptions.namespace, OutputFile.option,
-        ] + Database.options,
+        ] + DatabaseLocator.options,
         notes: [
             "Without a NAME: all mirrors of the namespace in the gateway's database. Mirrors in another database must be named.",
             "The file has tables, columns, types, descriptions, tests of keys, and freshness by the mirror's lag.",

@@ -10,16 +10,16 @@ struct MirrorInferCommand: Command {
         options: [
             MirrorOptions.namespace, .init("limit", "N", "the most records of a mirror to read; default 100000"),
             OutputFile.option, .json,
-        ] + Database.options,
+        ] + DatabaseLocator.options,
         notes: [
             "PATH may have captures, such as /rooms/{room_id}/messages/{message_id}. Without captures, its children are the records, or contain them; / covers the whole namespace. Collections in records, such as an order's items, become mirrors of their own. The data at PATH is held in memory."
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 100_000
-        let connection = try Database.connection(arguments, console, "mirror infer")
+        let connection = try DatabaseLocator.connection(arguments, console, "mirror infer")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let path = arguments.positionals[0]
         let pattern = path.hasPrefix("/") ? path : "/\(path)"
         var leftOut: [String] = []

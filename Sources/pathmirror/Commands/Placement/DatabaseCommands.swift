@@ -21,8 +21,8 @@ struct DatabaseAddCommand: Command {
         guard let host = url.host, let databaseName = url.databaseName else {
             throw UsageError("the URL must name the host and the database.")
         }
-        let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, console, "database add")
+        let homeURL = try DatabaseLocator.home(arguments)
+        let home = try DatabaseLocator.open(homeURL, console, "database add")
         defer { home.close() }
         let place = homeURL.at(host: host, port: url.port, database: databaseName)
         let login = try DatabaseLogins(arguments).login(for: name)
@@ -67,8 +67,8 @@ struct DatabaseListCommand: Command {
         options: [.json] + DatabaseOptions.home)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, console, "database ls")
+        let homeURL = try DatabaseLocator.home(arguments)
+        let home = try DatabaseLocator.open(homeURL, console, "database ls")
         defer { home.close() }
         var counts: [String: Int64] = [:]
         for (_, database) in try home.placements(since: -1) { if let database { counts[database, default: 0] += 1 } }
@@ -83,7 +83,7 @@ struct DatabaseListCommand: Command {
             do {
                 let url = try DatabaseLogins(arguments).url(of: record, home: homeURL)
                 try console.telling("asking \(record.name)", isQuiet: isJSON) { _ in
-                    try Database.open(url, console, "database ls", of: record).close()
+                    try DatabaseLocator.open(url, console, "database ls", of: record).close()
                 }
             } catch {
                 reason = "\(error)"
@@ -111,7 +111,7 @@ struct DatabaseListCommand: Command {
 
 /// Options of commands that use the primary database.
 enum DatabaseOptions {
-    static let home = Database.options.filter { $0.name != "in" }
+    static let home = DatabaseLocator.options.filter { $0.name != "in" }
 }
 
 /// Excludes a database from new namespaces, and moves its namespaces away.
@@ -132,8 +132,8 @@ struct DatabaseDrainCommand: Command {
         let isDraining = !arguments.has("undo")
         guard isDraining || !arguments.has("move") else { throw UsageError("Give either --undo or --move.") }
         guard arguments["to"] == nil || arguments.has("move") else { throw UsageError("--to needs --move.") }
-        let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, console, "database drain")
+        let homeURL = try DatabaseLocator.home(arguments)
+        let home = try DatabaseLocator.open(homeURL, console, "database drain")
         defer { home.close() }
         guard name != DatabaseRecord.home else {
             throw CommandFailure(
@@ -141,11 +141,11 @@ struct DatabaseDrainCommand: Command {
         }
         let target = arguments["to"] ?? DatabaseRecord.home
         guard target != name else { throw UsageError("--to names the database that is being drained.") }
-        if target != DatabaseRecord.home, try Database.record(target, home).isDraining {
+        if target != DatabaseRecord.home, try DatabaseLocator.record(target, home).isDraining {
             throw CommandFailure("\(target) accepts no new namespaces either: name another one with --to.")
         }
         guard try home.drainDatabase(name, isDraining) else {
-            throw Database.unknown(name, try home.databases())
+            throw DatabaseLocator.unknown(name, try home.databases())
         }
         if !arguments.has("json") {
             console.write(isDraining ? "\(name) accepts no new namespaces." : "\(name) accepts new namespaces.")
@@ -194,11 +194,11 @@ struct DatabaseRemoveCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = arguments.positionals[0]
         guard name != DatabaseRecord.home else { throw CommandFailure("The primary database can't be removed.") }
-        let home = try Database.open(try Database.home(arguments), console, "database rm")
+        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "database rm")
         defer { home.close() }
         guard try home.removeDatabase(name) else {
             guard try home.databases().contains(where: { $0.name == name }) else {
-                throw Database.unknown(name, try home.databases())
+                throw DatabaseLocator.unknown(name, try home.databases())
             }
             let left = try home.namespaces(in: name)
             throw CommandFailure(

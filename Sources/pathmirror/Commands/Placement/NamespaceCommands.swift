@@ -36,8 +36,8 @@ enum NamespaceOptions {
         _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws -> LogConnection {
         guard let record else { return home }
-        let url = try DatabaseLogins(arguments).url(of: record, home: try Database.home(arguments))
-        return try Database.open(url, console, "namespace", of: record)
+        let url = try DatabaseLogins(arguments).url(of: record, home: try DatabaseLocator.home(arguments))
+        return try DatabaseLocator.open(url, console, "namespace", of: record)
     }
 }
 
@@ -46,16 +46,16 @@ struct NamespaceCreateCommand: Command {
     static let specification = CommandSpecification(
         "namespace create",
         "creates a namespace in the primary database or, with --in, in another one; does nothing if it exists",
-        positionals: ["NS"], options: [.json] + Database.options)
+        positionals: ["NS"], options: [.json] + DatabaseLocator.options)
     static let whenInterrupted = "The namespace may be placed already and not created; the same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), console, "namespace create")
+        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace create")
         defer { home.close() }
         let placed = try home.database(of: name)?.name
         let target = arguments["in"].map { $0 == DatabaseRecord.home ? nil : $0 } ?? placed
-        let record = try target.map { try Database.record($0, home) }
+        let record = try target.map { try DatabaseLocator.record($0, home) }
         // Connects before recording the placement. Otherwise a failure would leave the namespace placed in a database that does not have
         // it.
         let database = try NamespaceOptions.database(record, home, arguments, console)
@@ -87,13 +87,13 @@ extension NamespaceCreateCommand {
 struct NamespaceListCommand: Command {
     static let specification = CommandSpecification(
         "namespace ls", "lists the namespaces with their databases, and warns of databases that can't be reached",
-        options: [.json] + Database.options)
+        options: [.json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let home = try Database.open(try Database.home(arguments), console, "namespace ls")
+        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace ls")
         defer { home.close() }
         let wanted = arguments["in"]
-        if let wanted, wanted != DatabaseRecord.home { _ = try Database.record(wanted, home) }
+        if let wanted, wanted != DatabaseRecord.home { _ = try DatabaseLocator.record(wanted, home) }
         let placements = try home.placements(since: -1).filter { $0.database != nil }
         var found: [(name: String, database: String, head: Int64?)] = []
         if wanted ?? DatabaseRecord.home == DatabaseRecord.home {
@@ -148,7 +148,7 @@ struct NamespaceShowCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), console, "namespace show")
+        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace show")
         defer { home.close() }
         let record = try home.database(of: name)
         let database = try NamespaceOptions.database(record, home, arguments, console)
@@ -210,7 +210,7 @@ struct NamespaceRemoveCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), console, "namespace rm")
+        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace rm")
         defer { home.close() }
         if arguments.has("leftovers") { return try removeLeftovers(of: name, home, arguments, console) }
         try NamespaceOptions.refuseMoving(name, home)

@@ -23,8 +23,8 @@ struct NamespaceMoveCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
         guard arguments.has("abort") || !arguments.has("abandon") else { throw UsageError("--abandon needs --abort.") }
-        let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, console, "namespace move")
+        let homeURL = try DatabaseLocator.home(arguments)
+        let home = try DatabaseLocator.open(homeURL, console, "namespace move")
         defer { home.close() }
         let interrupted = try home.move(of: name)
         guard let target = arguments["to"] ?? interrupted?.target else {
@@ -97,7 +97,8 @@ struct NamespaceMoving {
         let interrupted = try home.move(of: name)
         let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
         guard source != target else { return try stays(name, in: source) }
-        if !isAborting, target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining
+        if !isAborting, target != DatabaseRecord.home, interrupted == nil,
+            try DatabaseLocator.record(target, home).isDraining
         {
             throw CommandFailure("\(target) accepts no new namespaces: it is being drained.")
         }
@@ -242,9 +243,9 @@ struct NamespaceMoving {
     }
 
     private func place(_ name: String) throws -> NamespaceMover.Place {
-        let record = try name == DatabaseRecord.home ? nil : Database.record(name, home)
+        let record = try name == DatabaseRecord.home ? nil : DatabaseLocator.record(name, home)
         let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
         return NamespaceMover.Place(
-            name: name, connection: try Database.open(url, console, "namespace move", of: record))
+            name: name, connection: try DatabaseLocator.open(url, console, "namespace move", of: record))
     }
 }

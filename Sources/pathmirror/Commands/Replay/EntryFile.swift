@@ -27,7 +27,7 @@ final class EntryFile {
             descriptor = standardOutput
             return
         }
-        let place = FilePlace(path)
+        let place = FileTarget(path)
         destination = place.path
         guard place.isReplaceable else {
             temporary = nil

@@ -12,7 +12,7 @@ struct ReplayFeedCommand: Command {
             .init("key", "KEY", "only messages of this key"),
             .init("into", "FEED", "another feed with the same path that delivers them; default the same"),
             FeedOptions.namespace, ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let from = try ReplayOptions.moment(arguments, "from") else { throw UsageError("--from is missing.") }

@@ -13,16 +13,16 @@ struct ReplayLogCommand: Command {
                 "output", "FILE",
                 "the output file (also -o), default and - standard output; a run resumes an incomplete file"),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let fromPosition = try ReplayOptions.moment(arguments, "from")
         let toPosition = try ReplayOptions.moment(arguments, "to") ?? .head
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        let connection = try Database.connection(arguments, console, "replay log")
+        let connection = try DatabaseLocator.connection(arguments, console, "replay log")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         var from = namespace.retainedFrom
         switch fromPosition {
         case .seq(let seq):
@@ -80,16 +80,16 @@ struct ReplayApplyCommand: Command {
         options: [
             .init("ns", "NAME", "the namespace, created if missing; default \"default\""),
             ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let rate = try ReplayProgress.rate(arguments)
-        let connection = try Database.connection(arguments, console, "replay apply")
+        let connection = try DatabaseLocator.connection(arguments, console, "replay apply")
         defer { connection.close() }
         let isDryRun = arguments.has("dry-run")
         let isQuiet = arguments.has("json")
-        let name = Database.namespaceName(arguments)
-        if isDryRun { _ = try Database.namespace(arguments, connection) }
+        let name = DatabaseLocator.namespaceName(arguments)
+        if isDryRun { _ = try DatabaseLocator.namespace(arguments, connection) }
         let reader = try FileReader(
             arguments.positionals[0], standardInput: console.input, interruption: console.interruption)
         let progress = ReplayProgress(

@@ -15,7 +15,7 @@ struct ReplayMirrorCommand: Command {
             ReplayOptions.namespace,
             .init("rate", "N", "limits the rows (with --from entries) per second, to spare other work"),
             ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let from = try ReplayOptions.moment(arguments, "from")
@@ -25,7 +25,7 @@ struct ReplayMirrorCommand: Command {
         let mirror = try MirrorOptions.mirror(arguments, administration)
         let run = MirrorReplay(administration, mirror, arguments, console, rate: rate)
         if let from {
-            let namespace = try Database.namespace(arguments, administration.source)
+            let namespace = try DatabaseLocator.namespace(arguments, administration.source)
             let first = try from.firstSeq(administration.source, namespace)
             try arguments.has("dry-run") ? run.surveyAgain(from: first) : run.applyAgain(from: first)
         } else {

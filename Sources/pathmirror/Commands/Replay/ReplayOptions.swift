@@ -16,10 +16,10 @@ enum ReplayOptions {
         try arguments["path"].map(PathArgument.parse).flatMap { $0.isRoot ? nil : $0 }
     }
 
-    static func moment(_ arguments: ParsedArguments, _ name: String) throws -> LogPosition? {
+    static func moment(_ arguments: ParsedArguments, _ name: String) throws -> LogMoment? {
         guard let text = arguments[name] else { return nil }
         do {
-            return try LogPosition(moment: text)
+            return try LogMoment(moment: text)
         } catch {
             throw UsageError("--\(name): \(error)")
         }

@@ -19,7 +19,7 @@ struct ReplayTreeCommand: Command {
             .init("chunked", nil, "in many transactions; a run resumes an interrupted one"),
             .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
             ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let moment = try ReplayOptions.moment(arguments, "at") else { throw UsageError("--at is missing.") }
@@ -32,9 +32,9 @@ struct ReplayTreeCommand: Command {
         }
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        let connection = try Database.connection(arguments, console, "replay tree")
+        let connection = try DatabaseLocator.connection(arguments, console, "replay tree")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let seq = try moment.seq(connection, namespace)
         let isQuiet = arguments.has("json")
         let tree = try ReplayOptions.tree(

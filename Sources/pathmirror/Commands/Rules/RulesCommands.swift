@@ -83,12 +83,12 @@ struct RulesGetCommand: Command {
         options: [
             RulesText.namespace, .init("seq", "SEQ", "the rules that this entry set (see 'rules history')"),
             .init("strict", nil, "without comments: plain JSON"), OutputFile.option,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "rules")
+        let connection = try DatabaseLocator.connection(arguments, console, "rules")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let seq = try arguments.integer("seq", in: 1...Int(Int64.max)).map(Int64.init)
         let stored = try seq.map { try connection.rules(namespace.id, at: $0) } ?? connection.currentRules(namespace.id)
         guard let stored else {
@@ -112,7 +112,7 @@ struct RulesSetCommand: Command {
         positionals: ["FILE|-"],
         options: [
             RulesText.namespace, .init("dry-run", nil, "only checks them"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let file = arguments.positionals[0]
@@ -121,9 +121,9 @@ struct RulesSetCommand: Command {
         if arguments.has("dry-run") {
             return console.write(arguments.has("json") ? "{\"seq\":null}" : "\(file) is valid")
         }
-        let connection = try Database.connection(arguments, console, "rules")
+        let connection = try DatabaseLocator.connection(arguments, console, "rules")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection, creating: true)
+        let namespace = try DatabaseLocator.namespace(arguments, connection, creating: true)
         let seq = try connection.setRules(namespace.id, source: text, origin: RulesText.origin)
         if arguments.has("json") {
             return console.write(
@@ -136,12 +136,12 @@ struct RulesSetCommand: Command {
 struct RulesHistoryCommand: Command {
     static let specification = CommandSpecification(
         "rules history", "lists the rules that the namespace has had, the newest last",
-        options: [RulesText.namespace, .json] + Database.options)
+        options: [RulesText.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "rules")
+        let connection = try DatabaseLocator.connection(arguments, console, "rules")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         var table = TextTable(["SEQ", "TIME", "SIZE", "BY"], numbers: [0, 2])
         for stored in try connection.rulesHistory(namespace.id) {
             // The entry may have been pruned; the rules stay.
@@ -168,12 +168,12 @@ struct RulesHistoryCommand: Command {
 struct RulesRollbackCommand: Command {
     static let specification = CommandSpecification(
         "rules rollback", "applies earlier rules again, by a new entry",
-        positionals: ["[SEQ]"], options: [RulesText.namespace, .json] + Database.options)
+        positionals: ["[SEQ]"], options: [RulesText.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "rules")
+        let connection = try DatabaseLocator.connection(arguments, console, "rules")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let earlier = try earlier(arguments.positionals.first, namespace, connection)
         // Rules that were valid for an older program may be invalid for this one.
         if !earlier.isCleared { _ = try RulesText.compile(earlier.source, "seq \(earlier.seq)", console) }
@@ -214,12 +214,12 @@ struct RulesRollbackCommand: Command {
 struct RulesClearCommand: Command {
     static let specification = CommandSpecification(
         "rules clear", "removes the namespace's rules on all gateways, from one entry of the log on",
-        options: [RulesText.namespace, .json] + Database.options)
+        options: [RulesText.namespace, .json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "rules")
+        let connection = try DatabaseLocator.connection(arguments, console, "rules")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         guard try connection.currentRules(namespace.id) != nil else {
             let text = "\"\(namespace.name)\" has no rules of its own. Nothing was changed."
             return console.write(arguments.has("json") ? "{\"seq\":null}" : text)

@@ -19,7 +19,7 @@ struct RulesExplainCommand: Command {
             .init("rules", "FILE", "the rules; default those of --ns"),
             .init("root", "FILE", "the data before the operation, as JSON; without it, and with --ns, the namespace's"),
             .init("ns", "NAME", "the namespace whose rules and data are used"), .json,
-            Database.urlOption, Database.fileOption, Database.dataOption,
+            DatabaseLocator.urlOption, DatabaseLocator.fileOption, DatabaseLocator.dataOption,
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -47,9 +47,9 @@ struct RulesExplainCommand: Command {
         }
         var data = try arguments["root"].map { try parse(try Files.read($0, standardInput: console.input), "--root") }
         if let name = arguments["ns"] {
-            let connection = try Database.connection(arguments, console, "rules")
+            let connection = try DatabaseLocator.connection(arguments, console, "rules")
             defer { connection.close() }
-            let namespace = try Database.namespace(arguments, connection)
+            let namespace = try DatabaseLocator.namespace(arguments, connection)
             if rules == nil, let stored = try connection.currentRules(namespace.id) {
                 rules = try RulesText.compile(stored.source, "rules of \(name)", console)
             }

@@ -12,7 +12,7 @@ struct ServeCommand: Command {
         "serve", "runs a gateway for a PostgreSQL database; without --rules only administrators have access",
         options: [
             .init("database-url", "URL", "the PostgreSQL database (15 or newer), as a libpq URL or connection string"),
-            Database.fileOption,
+            DatabaseLocator.fileOption,
             .init(
                 "listen", "HOST:PORT",
                 "the address for plain HTTP; default 127.0.0.1:9000, and with --tls-certificate none"),
@@ -36,7 +36,7 @@ struct ServeCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)
-        guard let url = try Database.givenURL(arguments) else {
+        guard let url = try DatabaseLocator.givenURL(arguments) else {
             throw UsageError("--database-url is missing (or --database-url-file).")
         }
         if let warning = DatabaseWarning.ofCommandLine(arguments) { options.logger.warning(warning) }

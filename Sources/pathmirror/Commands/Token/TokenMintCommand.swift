@@ -27,7 +27,7 @@ struct TokenMintCommand: Command {
             .init("project-id", "ID", "with --key-file: the project whose issuer and audience the token has"),
             .init("issuer", "TEXT", "with --key-file: 'iss'"), .init("audience", "TEXT", "with --key-file: 'aud'"),
             .init("unsigned", nil, "instead: an unsigned token, which 'pathmirror dev' accepts"), .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let now = Clock.unixMilliseconds / 1_000
@@ -75,7 +75,7 @@ struct TokenMintCommand: Command {
     private static func identified(
         _ feed: FeedBinding, _ arguments: ParsedArguments, _ console: Console
     ) throws -> FeedBinding {
-        guard try Database.givenURL(arguments) != nil || arguments["data"] != nil else { return feed }
+        guard try DatabaseLocator.givenURL(arguments) != nil || arguments["data"] != nil else { return feed }
         let name = FeedName(namespace: feed.namespace, name: feed.feed)
         return try FeedOptions.administer(arguments, console, "token mint", of: .of(feed.namespace)) {
             administration, _ in

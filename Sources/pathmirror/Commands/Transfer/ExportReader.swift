@@ -5,7 +5,7 @@ import Tree
 
 /// Reads an export, gzipped or not, on a thread of its own: the next rows are read while earlier ones are sent.
 final class ExportReader {
-    private let packs = Conveyor<RowPack>(capacity: 2)
+    private let packs = BoundedQueue<RowPack>(capacity: 2)
     private let thread: Thread
 
     /// - Parameters:
@@ -35,7 +35,7 @@ final class ExportReader {
 
     private static func read(
         _ file: FileReader, after first: [UInt8], at path: Path, _ settings: Importer.Settings,
-        _ packs: Conveyor<RowPack>
+        _ packs: BoundedQueue<RowPack>
     ) throws {
         var pack = settings.pack
         // The rows before an error are sent as well: an import in chunks stores them.

@@ -17,10 +17,10 @@ struct ImportCommand: Command {
                 "in many transactions, for exports too large for one; a run resumes an interrupted one"),
             .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
             .json,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "import")
+        let connection = try DatabaseLocator.connection(arguments, console, "import")
         defer { connection.close() }
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         var settings = Importer.Settings()
@@ -28,7 +28,7 @@ struct ImportCommand: Command {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
         let result = try load(
-            arguments.positionals[0], into: Database.namespaceName(arguments), connection, console, at: path,
+            arguments.positionals[0], into: DatabaseLocator.namespaceName(arguments), connection, console, at: path,
             settings: settings,
             isQuiet: arguments.has("json"))
         if arguments.has("json") {
@@ -109,12 +109,12 @@ struct ExportCommand: Command {
             .init("path", "PATH", "the path to write; default /"),
             .init("ns", "NAME", "the namespace; default \"default\""),
             OutputFile.option,
-        ] + Database.options)
+        ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "export")
+        let connection = try DatabaseLocator.connection(arguments, console, "export")
         defer { connection.close() }
-        let namespace = try Database.namespace(arguments, connection)
+        let namespace = try DatabaseLocator.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         // Progress is not mixed with results on the terminal or in a pipe.

@@ -1,0 +1,147 @@
+import Engine
+import HTTPServer
+import Placement
+import Runtime
+import Synchronization
+import Tree
+
+/// A path for which clients contend.
+struct TransactionKey: Hashable, Sendable {
+    let namespace: NamespaceKey
+    let path: Path
+}
+
+/// All queues of this gateway's clients. A queue exists as long as clients contend.
+final class TransactionTurnTable: Sendable {
+    private let queues = Mutex<[TransactionKey: TransactionTurns]>([:])
+
+    /// See `TransactionTurns.arrives`.
+    func arrives(_ session: String, at place: TransactionKey, mayWait: Bool) -> TransactionTurns.Arrival {
+        queues.withLock { queues in
+            queues[place]?.arrives(session, mayWait: mayWait, at: Clock.monotonicMilliseconds) ?? .isSent
+        }
+    }
+
+    func sendsEarly(_ session: String, at place: TransactionKey) {
+        queues.withLock { $0[place]?.sendsEarly(session) }
+    }
+
+    func wasRefused(_ session: String, at place: TransactionKey) -> TransactionTurns.Outcome {
+        queues.withLock { queues in
+            queues[place, default: TransactionTurns()].wasRefused(session, at: Clock.monotonicMilliseconds)
+        }
+    }
+
+    /// Handles another gateway's notification about slots.
+    func noticed(_ notice: SlotNotice, from gatewayID: String) -> TransactionTurns.Outcome {
+        // A session id never has this form.
+        let remote = "gateway \(gatewayID)"
+        return switch notice.kind {
+        case .asks:
+            queues.withLock { queues in
+                queues[notice.place, default: TransactionTurns()].asks(remote, at: Clock.monotonicMilliseconds)
+            }
+        case .isDone: leaves(remote, notice.place)
+        }
+    }
+
+    func leaves(_ session: String, _ place: TransactionKey) -> TransactionTurns.Outcome {
+        change(place) { $0.leaves(session, at: Clock.monotonicMilliseconds) } ?? TransactionTurns.Outcome()
+    }
+
+    func check(_ slot: TransactionTurns.Slot, at place: TransactionKey, patience: Int64) -> TransactionTurns.Check {
+        change(place) { $0.check(slot, patience: patience, at: Clock.monotonicMilliseconds) } ?? .over
+    }
+
+    /// Changes a queue, and removes it if it is empty afterwards.
+    private func change<Result>(_ place: TransactionKey, _ body: (inout TransactionTurns) -> Result) -> Result? {
+        queues.withLock { queues in
+            guard let index = queues.index(forKey: place) else { return nil }
+            let result = body(&queues.values[index])
+            if queues.values[index].isEmpty { queues.remove(at: index) }
+            return result
+        }
+    }
+}
+
+/// Executes the outcomes of the queues of transactions: notifies other gateways, begins slots, and ends slots that take
+/// too long. One for each loop; belongs to its thread.
+final class TransactionSlots {
+    private let context: RealtimeContext
+    private let loop: EventLoop
+    private let sessions: SessionTable
+
+    init(_ context: RealtimeContext, _ loop: EventLoop, _ sessions: SessionTable) {
+        self.context = context
+        self.loop = loop
+        self.sessions = sessions
+    }
+
+    private var patience: Milliseconds { Milliseconds(context.settings.transactionSlotMilliseconds) }
+
+    /// Executes the outcome of an event in a queue.
+    func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey) {
+        if let notice = outcome.notice {
+            context.databases[key.namespace.database].engine.tellPeers(SlotNotice(notice, key).text)
+        }
+        guard let slot = outcome.next else { return }
+        if slot.isRemote { return watch(slot, at: key) }
+        // A session that is ending leaves its queues itself.
+        context.directory.home(of: slot.session)?.post(to: slot.session) { session in
+            session.contended.insert(key)
+            if session.waitingTransaction?.place == key { session.sendWaitingTransaction() }
+            session.host.watch(slot, at: key)
+        }
+    }
+
+    /// Watches a slot, and ends it if its session is idle for too long.
+    func watch(_ slot: TransactionTurns.Slot, at key: TransactionKey) { watch(slot, at: key, after: patience) }
+
+    private func watch(_ slot: TransactionTurns.Slot, at key: TransactionKey, after delay: Milliseconds) {
+        _ = loop.schedule(afterMilliseconds: Milliseconds(delay)) { [weak self] in
+            guard let self else { return }
+            switch self.context.transactionQueues.check(slot, at: key, patience: self.patience) {
+            case .over: break
+            case .goesOn(let time): self.watch(slot, at: key, after: time)
+            case .expired(let outcome):
+                self.sessions[slot.session]?.contended.remove(key)
+                self.follow(outcome, at: key)
+            }
+        }
+    }
+}
+
+/// A notification between gateways about slots: `turn asks|done NAMESPACE PATH`.
+struct SlotNotice: Equatable {
+    let kind: TransactionTurns.Notice
+    let place: TransactionKey
+
+    init(_ kind: TransactionTurns.Notice, _ place: TransactionKey) {
+        self.kind = kind
+        self.place = place
+    }
+
+    /// Parses a notification; returns nil for any other text.
+    ///
+    /// - Parameter database: the database that delivered the text.
+    init?(_ text: String, in database: Int) {
+        let parts = text.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == "turn", let namespace = Int64(parts[2]) else { return nil }
+        switch parts[1] {
+        case "asks": kind = .asks
+        case "done": kind = .isDone
+        default: return nil
+        }
+        place = TransactionKey(
+            namespace: NamespaceKey(database: database, id: namespace), path: Path(splitting: parts[3]))
+    }
+
+    var text: String {
+        let verb =
+            switch kind {
+            case .asks: "asks"
+            case .isDone: "done"
+            }
+        return "turn \(verb) \(place.namespace.id) \(place.path)"
+    }
+}
