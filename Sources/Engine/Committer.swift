@@ -97,10 +97,8 @@ final class Committer {
         } catch {
             let facts = [("namespace", namespace.name), ("error", "\(error)")]
             switch error {
-            // The removal or the loss has already been logged.
-            case .unknownNamespace:
-                core.logger.notice("the log no longer exists: its namespace was removed, moved or lost", facts)
-            case .stopped: core.logger.debug("a namespace is no longer read", facts)
+            // The event that ended the namespace, such as its move, has already been logged.
+            case .unknownNamespace, .stopped: core.logger.debug("a namespace is no longer read", facts)
             default: core.logger.error("the log can't be read", facts)
             }
             context.answers.fail(task.batch, namespace.meaning(of: error))

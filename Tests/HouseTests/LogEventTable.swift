@@ -10,7 +10,6 @@ enum LogEventTable {
         """:
             "Repair the standby ([runbook](../guides/high-availability.md#runbook)).",
         "commit failed": "Act on `error`. The clients of these writes got an error.",
-        "the log no longer exists: its namespace was removed, moved or lost": "None if the namespace was removed.",
         "the log can't be read":
             "Act on `error`. Listeners of the namespace get no events until the cause is repaired.",
         "connections closed because the database does not answer":

@@ -118,7 +118,7 @@ def test_what_administrators_do_meanwhile_goes_along_or_is_refused(two):
         answers[name] = body()
 
     work = {
-        "make": lambda: Feed(gateway.rest, "fresh", ns="m", headers=ADMIN).call("PUT", body={"path": "/z/{key}"}).status == 200,
+        "make": lambda: Feed(gateway.rest, "fresh", ns="m", headers=ADMIN).call("PUT", body={"path": "/z/{key}"}).status == 201,
         "remove": lambda: doomed.call("DELETE").status == 200,
         "drop": lambda: letters.call("POST", "dead/drop", {"all": True}).status == 200,
         "retention": lambda: cli.command("retention", "set", "--ns", "m", "--keep", "30d", "--database-url", home).returncode == 0,
