@@ -44,7 +44,7 @@ enum TestDatabase {
 }
 
 func removeTree(_ path: String) {
-    Files.removeTree(path)
+    ClusterFiles.removeTree(path)
 }
 
 /// Runs a blocking closure on a new thread. `join` returns its result.
