@@ -80,7 +80,7 @@ extension LogConnection {
         return try databases().first { $0.name == name }
     }
 
-    /// Places a namespace in a database, which creates it there when needed. Nil places it in the primary database.
+    /// Assigns a namespace to a database, which creates it there when needed; nil means the primary database.
     /// Does nothing if the placement is the same already. Throws `misplaced` if the namespace can't be placed there.
     /// Requires the schema's owner.
     public func place(_ namespace: String, in database: String?) throws(LogStoreError) {
@@ -203,7 +203,7 @@ extension LogConnection {
         return Array(try postgres.pipeline(all)[first..<first + steps.count])
     }
 
-    /// Runs statements that may create, place or change a namespace, and translates PM005 to `misplaced`.
+    /// Runs statements that may create, assign or change a namespace, and translates PM005 to `misplaced`.
     func mayBeMisplaced<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
         do throws(PostgresError) {
             return try body()
@@ -271,7 +271,7 @@ extension LogConnection {
     }
 
     /// Locks a namespace's name until the connection is closed. Meanwhile no other session can create a namespace with
-    /// this name here, or place it elsewhere. Waits for sessions that are doing so.
+    /// this name here, or assign it to another database. Waits for sessions that are doing so.
     public func holdName(_ namespace: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(

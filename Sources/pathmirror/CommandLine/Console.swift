@@ -92,7 +92,7 @@ struct Console: Sendable {
         return true
     }
 
-    /// Replaces the progress line on a terminal; the next result or error takes its place.
+    /// Replaces the progress line on a terminal; the next result or error replaces it.
     func progressLine(_ text: String) {
         // One column stays free: some terminals begin a new line after a write to the last one.
         let shown = width(of: errors).map { TextWidth.fitted(text, to: max(1, $0 - 1)) } ?? text

@@ -124,7 +124,7 @@ struct DatabaseVisit {
         }
     }
 
-    /// What docs/reference/gateway.md says a gateway opens, besides one for each mirror that it runs.
+    /// The connections that a gateway opens (docs/reference/gateway.md), without one for each mirror that it runs.
     private var connectionsEach: Int {
         let engine = options?.engine ?? EngineSettings()
         let feeds = options?.feeds ?? FeedSettings()
