@@ -92,7 +92,7 @@ private struct ConnectionTrial {
     private var fault: String?
 
     init() {
-        var settings = PostgresConnectionSettings(host: "localhost", port: 80, isSecure: false, namespace: "demo")
+        var settings = ConnectionSettings(host: "localhost", port: 80, isSecure: false, namespace: "demo")
         settings.maxMessageBytes = 4_096
         machine = ConnectionMachine(settings, seed: 1)
         let place = Path(splitting: "/a")
