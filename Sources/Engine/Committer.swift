@@ -6,7 +6,7 @@ import Runtime
 ///
 ///     CommitterJobs.next
 ///       |
-///       +-- .work(namespace), more work waits --> JointCommit    batches of several namespaces, one transaction
+///       +-- .work(namespace), more work waits --> SharedTransaction  batches of several namespaces, one transaction
 ///       |                                            |
 ///       |                                            |  the first namespace has to commit alone
 ///       |                                            v

@@ -6,7 +6,7 @@ import Runtime
 /// database that listens. A lost announcement is harmless because the heads are also checked periodically.
 /// The same check shows whether the database is available, and whether it still has the entries that this gateway has.
 ///
-///     committers -- tellOfCommit --> CommitNews -- announce --> NOTIFY: the newest head of each namespace
+///     committers -- tellOfCommit --> CommitAnnouncer -- announce --> NOTIFY: the newest head of each namespace
 ///
 ///     NOTIFY -- listen --+-- commit ----> LiveNamespace.headAnnounced: a committer follows the log
 ///                        +-- message ---> PeerMailbox

@@ -1,10 +1,11 @@
-/// A line of a comment or of a page, reduced to its words. Code, quotations and the targets of links are not part of the words.
+/// A line of a comment or of a page, or a text of the program, reduced to its words. Code, quotations, the names in lists of
+/// parameters and the targets of links are not part of the words.
 struct Prose {
     let path: String
     let line: Int
     let text: String
     /// Whether the line is the first one of its comment.
-    let begins: Bool
+    var begins = false
 
     /// The words in lower case.
     var words: [String] { Self.words(of: text) }
@@ -19,8 +20,8 @@ struct Prose {
                 isInside = false
                 continue
             }
-            let text = trimmed.drop { $0 == "/" }.drop { $0 == " " }
-            found.append(Prose(path: file.path, line: index + 1, text: String(text), begins: !isInside))
+            let text = withoutParameter(trimmed.drop { $0 == "/" }.drop { $0 == " " })
+            found.append(Prose(path: file.path, line: index + 1, text: text, begins: !isInside))
             isInside = true
         }
         return found
@@ -30,16 +31,69 @@ struct Prose {
     static func page(_ path: String) -> [Prose] {
         var found: [Prose] = []
         var isCode = false
-        for (index, line) in SourceFiles.text(path).split(separator: "\n", omittingEmptySubsequences: false)
-            .enumerated()
-        {
+        let lines = SourceFiles.text(path).split(separator: "\n", omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
             if line.drop(while: { $0 == " " }).hasPrefix("```") {
                 isCode.toggle()
             } else if !isCode, !line.hasPrefix("    ") {
-                found.append(Prose(path: path, line: index + 1, text: String(line), begins: false))
+                found.append(Prose(path: path, line: index + 1, text: String(line)))
             }
         }
         return found
+    }
+
+    /// The texts of a Swift file that fit on a line and have at least three words: help, errors and log lines. SQL is no prose.
+    static func texts(in file: SourceFiles.File) -> [Prose] {
+        file.lines.enumerated().flatMap { index, line in
+            quotations(in: line).filter { text in
+                words(of: text).count >= 3 && !statements.contains { text.lowercased().contains($0) }
+            }.map { Prose(path: file.path, line: index + 1, text: $0) }
+        }
+    }
+
+    private static let statements = [
+        "select ", "insert into ", "delete from ", "update pathmirror", "alter table ", "create ", "drop ", "order by ",
+        "where ",
+        "returning ", "grant ", "lock table", "set local ", "savepoint ",
+    ]
+
+    /// The texts between quotation marks in a line of code. A value in a text counts as code.
+    private static func quotations(in line: String) -> [String] {
+        var found: [String] = []
+        var text = ""
+        var depth = 0
+        var isInside = false
+        var previous: Character = " "
+        for character in line {
+            defer { previous = character }
+            if !isInside {
+                if character == "/", previous == "/" { return found }
+                if character == "\"" { isInside = true }
+            } else if depth > 0 {
+                if character == "(" { depth += 1 }
+                if character == ")" { depth -= 1 }
+            } else if character == "(", previous == "\\" {
+                depth = 1
+                text.append(" ")
+            } else if character == "\"", previous != "\\" {
+                found.append(text)
+                text = ""
+                isInside = false
+            } else if character != "\\" {
+                text.append(character == "\"" ? " " : character)
+            }
+        }
+        return found
+    }
+
+    /// The text after the name in an item of a list of parameters.
+    private static func withoutParameter(_ text: Substring) -> String {
+        guard text.hasPrefix("- "), let colon = text.firstIndex(of: ":") else { return String(text) }
+        let name = text[..<colon].dropFirst(2).split(separator: " ")
+        let isName =
+            name.count == 1 || name.first == "Parameter" && name.count == 2
+            || name.dropLast().allSatisfy { $0.hasSuffix(",") }
+        return isName ? String(text[text.index(after: colon)...]) : String(text)
     }
 
     private static func words(of text: String) -> [String] {

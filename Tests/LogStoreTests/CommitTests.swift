@@ -173,7 +173,7 @@ import Tree
         }
     }
 
-    /// A namespace that is gone is told from a database that fails, and the connection can be used on.
+    /// Checks that a removed namespace and a failing database cause different errors, and that the connection stays usable.
     @Test func findBatchOfANamespaceThatIsGone() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())

@@ -178,7 +178,7 @@ import Testing
             #expect(
                 after.filter { !["partitions", "privileges"].contains($0.key) }
                     == before.filter { !["partitions", "privileges"].contains($0.key) })
-            // The changed files are applied only once, until the original files are applied again.
+            // The changed files are applied only once, until the first files are applied again.
             #expect(try Migrations.up(connection, functions: files).isEmpty)
             #expect(try Migrations.up(connection).functionFiles == ["partitions", "privileges"])
             #expect(try Definitions(connection) == Self.expected())

@@ -58,7 +58,7 @@ import Tree
                     "Entry 3 changed data at, above or below /a after the plan was made. Nothing was changed."))
             #expect(!connection.postgres.isInTransaction)
             #expect(try connection.loadTree(record.id).root == writer.root)
-            // What is elsewhere is in nobody's way.
+            // Changes at other paths do not prevent the restore.
             try load(connection, record, "c", after: 2)
             try load(connection, record, "a", after: 4)
             #expect(try connection.loadTree(record.id).root[Path(splitting: "a")] == JSONParser.parse(#"{"new":9}"#))

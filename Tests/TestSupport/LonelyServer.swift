@@ -40,7 +40,7 @@ public final class LonelyServer {
         if isOn { try waitUntilACommitWaits(administrator) }
     }
 
-    /// Sessions learn about the standby before the process that tells all of them to wait for it.
+    /// Sessions learn about the standby before the process that makes all of them wait for it.
     private func waitUntilACommitWaits(_ administrator: PostgresConnection) throws {
         let url = self.url
         let pid = Condition<Int32?>(nil)

@@ -10,7 +10,7 @@ import Tree
 /// Each shared reader has a `Reading`: the reader, its position in the log, and the entries that were read and not yet passed.
 ///
 ///     the gateway's own trees ── steps ──┐
-///     (TreeSource)                       ├──► FeedLane.pass ──► found: messages of each feed, to the dispatcher
+///     (TreeSource)                       ├──► SharedReader.pass ──► found: messages of each feed, to the dispatcher
 ///     log ── LogFollower ── page, bulk ──┘
 ///
 /// `step` gives each shared reader one turn:

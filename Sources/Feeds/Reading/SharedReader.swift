@@ -8,7 +8,7 @@ import Tree
 /// the trees before and after the entry, and finds the messages of each feed:
 ///
 ///     root (tree at entry 42) ── entry 43 ──► after (tree at entry 43)
-///           └─ changed records of a feed's pattern ─► matcher ─► messages in the feed's LaneFinding
+///           └─ changed records of a feed's pattern ─► matcher ─► messages in the feed's FoundMessages
 ///
 /// A feed does not delay the other feeds of its reader. It moves to a reader of its own, which later joins another
 /// reader at the same entry:
@@ -16,7 +16,7 @@ import Tree
 ///     reader ─┬─ pass: the entry has 1,000 or more changed records for the feed ─► reader of that feed, with both trees (`wide`)
 ///      ▲      └─ splitFull: the feed has no room for messages ──────────────────► reader of the feeds without room
 ///      │                                                                           │ memory is short       ▲ room again
-///      │                                                                           └─► RestingLane, without trees
+///      │                                                                           └─► RestingReader, without trees
 ///      └── join: two readers have reached the same entry
 ///
 /// A wide reader enumerates its records in steps (`goOn`), as far as the feed's window has room. A feed that starts with a snapshot

@@ -34,7 +34,7 @@ extension Metric {
             "pipelined_batches_total",
             "Batches that were sent before the previous batch of their namespace was answered.",
             action: """
-                Grows as fast as batches while commits are slow: the round trip to PostgreSQL is long. Place the gateway \
+                Grows as fast as batches while commits are slow: the round trip to PostgreSQL is long. Move the gateway \
                 nearer to it.
                 """
         ) { $0.engine.batchesBehind.current },

@@ -100,14 +100,14 @@ struct UserDefinedIndexes {
             // The savepoint preserves earlier work of the open transaction.
             let savepoint = target.isInTransaction
             do {
-                if savepoint { try target.executeScript("savepoint handmade") }
+                if savepoint { try target.executeScript("savepoint user_index") }
                 try target.executeScript(
                     "create \(index.isUnique ? "unique " : "")index \(quotedIdentifier(index.temporaryName)) on \(table.qualifiedName) \(tail)"
                 )
-                if savepoint { try target.executeScript("release savepoint handmade") }
+                if savepoint { try target.executeScript("release savepoint user_index") }
                 indexes.append(index)
             } catch {
-                if savepoint, target.isOpen { try target.executeScript("rollback to savepoint handmade") }
+                if savepoint, target.isOpen { try target.executeScript("rollback to savepoint user_index") }
                 guard error.isAboutDefinition else {
                     indexes = wanted
                     throw index.named(error)

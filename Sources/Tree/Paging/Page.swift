@@ -10,11 +10,11 @@ import Synchronization
 ///               PagedSlab      lowKey, count and rowCount stay in memory
 ///                   |  owns
 ///                  Page        content: the slab in memory, or nil
-///                   |  place: offset and length
+///                   |  offset and length
 ///                   v
 ///               PageKeeper     stores the bytes; in a gateway `TreePages` with one `PageFile` for all trees
 ///
-///     TreePacker --- keep(bytes), cameIn ---> in memory --- leave(), not used since the last leave() ---> out
+///     TreePager ---- keep(bytes), cameIn ---> in memory --- leave(), not used since the last leave() ---> out
 ///                                             in memory <-- content(): read, decode, cameIn ------------- out
 ///     release of the PagedSlab: close(), and the keeper frees the bytes
 ///

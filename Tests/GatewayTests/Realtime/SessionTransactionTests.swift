@@ -98,7 +98,7 @@ import Tree
         }
     }
 
-    /// Checks that a later request of a client sends the client's waiting transaction, so no request waits behind it.
+    /// Checks that a later request of a client sends the client's waiting transaction, so the request does not wait.
     @Test func aRequestBehindSendsWhatWaits() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("3", over: "1"))

@@ -2,7 +2,7 @@ import LogStore
 import TestSupport
 import Testing
 
-/// Checks that a follower receives every entry once and in order or is told to load, and ends with the log's state, for
+/// Checks that a follower receives every entry once and in order or is instructed to load, and ends with the log's state, for
 /// any order of events of the log, the connection and the announcements.
 @Suite struct FollowerMachineProperties {
     /// An event between two steps of a reader.

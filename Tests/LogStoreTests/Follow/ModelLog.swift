@@ -70,7 +70,7 @@ struct ModelLog {
     }
 }
 
-/// Follows a model's log like a user of `FollowerMachine`: keeps the entries, and loads when told to.
+/// Follows a model's log like a user of `FollowerMachine`: keeps the entries, and loads if instructed.
 struct ModelReader {
     var machine: FollowerMachine
     /// The reader's copy of the log. Entry 1 is first.

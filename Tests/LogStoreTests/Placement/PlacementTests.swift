@@ -65,7 +65,7 @@ import Tree
         }
     }
 
-    /// Checks that only one succeeds if one session creates a namespace in the primary database while another places it
+    /// Checks that only one succeeds if one session creates a namespace in the primary database while another assigns it
     /// elsewhere.
     @Test func neverInTwoPlaces() throws {
         try withDatabase { url in

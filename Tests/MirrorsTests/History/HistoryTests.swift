@@ -106,7 +106,7 @@ import Tree
                 try bench.lines("select _new from mirror.posts_changes where _seq = 4")
                     == [#"{"by": "bob", "stars": null, "title": "B"}"#])
             #expect(try bench.problems() == [])
-            // The original columns again.
+            // The first columns again.
             try bench.applyAll(Self.posts)
             #expect(try bench.lines(Self.versions) == before)
         }
