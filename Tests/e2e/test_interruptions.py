@@ -220,7 +220,7 @@ DROPPED = f"Dropped entries can't be restored; {GOES_ON}"
 
 @pytest.mark.parametrize("words, purpose, said", [
     (["log", "ls"], "log", None), (["log", "show", "1"], "log", None), (["log", "blame", "/"], "log blame", None), (["log", "undo", "1", "--yes"], "log undo", None),
-    (["log", "verify"], "log verify", None), (["log", "prune", "--keep", "5 entries"], "log prune", DROPPED), (["log", "snapshot"], "log snapshot", None),
+    (["log", "verify"], "log verify", None), (["log", "prune", "--keep", "5 entries", "--yes"], "log prune", DROPPED), (["log", "snapshot"], "log snapshot", None),
     (["diff", "default@1", "default"], "diff", "There may be more differences than those above. Nothing was changed."),
     (["mirror", "infer", "/x"], "mirror infer", None), (["rules", "history"], "rules", None), (["retention", "ls"], "retention ls", None),
     (["retention", "run"], "retention", DROPPED), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree", None),
