@@ -19,8 +19,8 @@ enum LogEventSections {
         ("certificate", "pathmirrorcertificateexpires"), ("rules can't be used", "rules-refuse-clients"),
         ("issuer's keys", "rules-refuse-clients"), ("--max-user-body", "requests-are-refused"),
         ("PostgreSQL ended", "pathmirrordatabasedown"),
-        ("not asked to prove", "configuration-warnings"), ("secrets", "configuration-warnings"),
-        ("environment variables", "configuration-warnings"), ("constants are changed", "configuration-warnings"),
+        ("does not verify the server", "configuration-warnings"), ("secrets", "configuration-warnings"),
+        ("environment variables", "configuration-warnings"), ("constants were changed", "configuration-warnings"),
     ]
 
     /// Returns the anchor of the section about a message; nil if there is none.

@@ -107,10 +107,10 @@ enum LogEventTable {
             "Do what `fix` says.",
         "other users can read or change a file of secrets": "Do what `fix` says.",
         "secrets read": "None.",
-        "the secrets can't be read; those before stay": "Act on `error`.",
-        "environment variables are ignored, as no option has their name":
+        "the secrets can't be read; the previous ones stay in use": "Act on `error`.",
+        "environment variables that match no option are ignored":
             "Give them the [new names](renamed.md#renamed-options), or remove them.",
-        "constants are changed, as only tests should do": "Start the gateway without `PATHMIRROR_TUNE`.",
+        "constants were changed, which only tests should do": "Start the gateway without `PATHMIRROR_TUNE`.",
         "shutting down": "None.",
         "stopped": "None.",
         "the program ends: a part of a tree can't be read from the page file":

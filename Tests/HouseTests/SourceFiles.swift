@@ -19,6 +19,11 @@ enum SourceFiles {
         }
     }
 
+    /// The paths of the Markdown pages below a folder of the repository.
+    static func pages(below folder: String) -> [String] {
+        paths(below: folder).filter { $0.hasSuffix(".md") }.sorted()
+    }
+
     /// The names of the direct subfolders.
     static func folders(in folder: String) -> [String] {
         names(in: root + "/" + folder).filter { isFolder(root + "/" + folder + "/" + $0) }.sorted()

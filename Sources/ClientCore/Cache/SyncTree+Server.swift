@@ -237,8 +237,8 @@ extension SyncTree {
         return touched
     }
 
-    /// Returns the part of a whole value that a filtered query keeps: its selection, and the children that it shows in
-    /// place of locally removed ones.
+    /// Returns the part of a whole value that a filtered query keeps: its selection, and the children that replace
+    /// locally removed ones.
     private func chosen(by view: View, from known: Node) -> Node {
         var node = view.query.select(from: known)
         guard case .branch(let shown) = view.shown else { return node }

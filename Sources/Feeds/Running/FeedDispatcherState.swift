@@ -1,8 +1,7 @@
 import LogStore
 import Runtime
 
-/// The state of the dispatcher's thread: the feeds that run on this gateway, and the requests that wait for an
-/// owner. Belongs to that thread.
+/// The feeds that run on this gateway, and the requests that wait for an owner. Belongs to the dispatcher's thread.
 final class FeedDispatcherState {
     private let core: FeedCore
     private let readers: FeedReaders
