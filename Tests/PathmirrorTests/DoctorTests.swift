@@ -289,7 +289,7 @@ import Testing
                 "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')")
             let found = try Self.findings(database)["gateways.versions"]
             #expect(Self.level(found) == "warning")
-            #expect(found?["what"]?.string?.contains("1 of \(VersionCommand.program); 1 of a version that") == true)
+            #expect(found?["what"]?.string?.contains("1 of \(VersionCommand.program); 1 of a version without") == true)
         }
     }
 

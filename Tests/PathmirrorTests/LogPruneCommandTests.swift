@@ -82,7 +82,7 @@ import Testing
             #expect(run.exitCode == 1 && run.output.isEmpty)
             #expect(
                 run.errors
-                    == "pathmirror: Nothing was changed. Add --yes to drop 5 of 8 entries of default (seq 1 to 5), without being asked.\n"
+                    == "pathmirror: Nothing was changed. Add --yes to drop 5 of 8 entries of default (seq 1 to 5) without being asked.\n"
             )
             #expect(try database.json("log", "ls").count == 8)
             #expect(try database.output("log", "snapshot", "--list").isEmpty)

@@ -73,7 +73,7 @@ import Testing
             #expect(rules.contains("see 'pathmirror rules history --ns shop'."), "\(rules)")
             try database.json("rules", "set", "-", "--ns", "shop", input: RulesCommandTests.open)
             let cleared = try database.output("rules", "clear", "--ns", "shop")
-            #expect(cleared.contains("'pathmirror rules rollback --ns shop' brings them back."), "\(cleared)")
+            #expect(cleared.contains("'pathmirror rules rollback --ns shop' restores them."), "\(cleared)")
         }
     }
 }

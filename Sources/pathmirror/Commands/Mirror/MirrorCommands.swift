@@ -142,7 +142,7 @@ struct MirrorDropCommand: Command {
         if !arguments.has("yes") {
             let (what, stays) = consequences(of: mirror, administration)
             guard console.confirms("Drop \(what)?\(stays)") else {
-                throw CommandFailure("Nothing was changed. Add --yes to drop \(what), without being asked.\(stays)")
+                throw CommandFailure("Nothing was changed. Add --yes to drop \(what) without being asked.\(stays)")
             }
         }
         let dropped = try console.telling(
@@ -180,7 +180,7 @@ struct MirrorDropCommand: Command {
     ) throws {
         let what = "\(mirror.name), and leave table \(mirror.definition.tableName) in its database unchanged"
         guard arguments.has("yes") || console.confirms("Forget \(what)?") else {
-            throw CommandFailure("Nothing was changed. Add --yes to forget \(what), without being asked.")
+            throw CommandFailure("Nothing was changed. Add --yes to forget \(what) without being asked.")
         }
         try administration.abandon(mirror)
         console.write(
