@@ -238,7 +238,8 @@ import Testing
             #expect(errors.exitCode == 0 && errors.output.isEmpty)
             #expect(errors.errors.contains("is a history: these are rows that its table rejected."))
             let one = try database.failure("mirror", "drop", "posts")
-            #expect(one.hasSuffix("without being asked. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
+            #expect(
+                one.hasSuffix("without being asked. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
             let other = try database.failure("mirror", "drop", "posts_changes")
             #expect(other.contains("Its history is lost. Other mirrors"), "\(other)")
             let dropped = try database.output("mirror", "drop", "posts_changes", "--yes")
