@@ -52,11 +52,14 @@ import Testing
     private static let ordinary = [
         "in place", "in place of", "in its place", "take place", "takes place", "decimal places", "place known",
         "place local",
-        "behind a proxy", "behind a reverse proxy", "behind a load balancer", "behind trusted proxies",
+        "behind a proxy", "behind a trusted proxy", "behind a reverse proxy", "behind a load balancer",
+        "behind trusted proxies",
         "fall behind", "falls behind", "falling behind", "far behind", "lag behind", "lags behind", "follow behind",
         "is behind", "are behind", "entries behind", "bytes behind", "seconds behind", "s behind",
-        // The primary database is named home in commands.
-        "in home", "default home", "or home", "home directory", "home page",
+        // A user of the operating system.
+        "postgres or nobody",
+        // Commands call the primary database home.
+        "database home", "in home", "default home", "or home", "home directory", "home page",
     ]
 
     private static var areas: [Area] {

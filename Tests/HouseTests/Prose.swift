@@ -104,10 +104,13 @@ struct Prose {
         for character in text {
             defer { previous = character }
             if let end = closing {
-                if character == end { closing = nil }
+                guard character == end else { continue }
+                closing = nil
+                // Words before and after code do not form a phrase.
+                words.append("…")
                 continue
             }
-            if character.isLetter || (character == "'" || character == "-") && !word.isEmpty {
+            if character.isLetter || character == "_" || (character == "'" || character == "-") && !word.isEmpty {
                 word.append(character)
                 continue
             }

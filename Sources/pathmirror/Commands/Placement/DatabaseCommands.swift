@@ -117,7 +117,7 @@ enum DatabaseOptions {
 /// Excludes a database from new namespaces, and moves its namespaces away.
 struct DatabaseDrainCommand: Command {
     static let specification = CommandSpecification(
-        "database drain", "places no new namespaces in a database; its present ones stay, or move",
+        "database drain", "assigns no new namespaces to a database; its present ones stay, or move",
         positionals: ["NAME"],
         options: [
             .init("undo", nil, "allows new namespaces in the database again"),
