@@ -147,7 +147,7 @@ def test_a_dry_run_counts_and_changes_nothing(posts):
     head = sql.head(posts.url)
     assert (said["records"], said["rows"], said["misfits"], said["seq"], said["cursor"]) == (4, 4, 0, head, head)
     assert posts.run_replay("messages", "--dry-run")["misfits"] == 1
-    assert "Would make mirror.posts anew" in posts.command("replay", "mirror", "posts", "--dry-run").stdout
+    assert "Would rebuild mirror.posts" in posts.command("replay", "mirror", "posts", "--dry-run").stdout
     assert titles(posts) == {} and posts.rows(BUILDS) == []
 
 

@@ -123,7 +123,7 @@ def test_a_file_of_somebody_elses_is_to_be_the_gateways_own(database_url, scratc
     file.chmod(0o644)
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     said = start_as_nobody(database_url, logs, "--admin-secret-file", file, "--strict-secrets")
-    assert f"Close it: chown {uid} {file} && chmod 600 {file}." in said
+    assert f"chown {uid} {file} && chmod 600 {file}." in said
 
 
 def test_a_file_that_is_not_there(database_url, scratch):
