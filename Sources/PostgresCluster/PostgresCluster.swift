@@ -118,7 +118,7 @@ public final class PostgresCluster: Sendable {
     }
 }
 
-/// `text` as one word of a POSIX shell.
+/// Returns the text as one word of a POSIX shell.
 public func shellQuoted(_ text: String) -> String {
     let isPlain = text.utf8.allSatisfy { byte in
         switch byte {

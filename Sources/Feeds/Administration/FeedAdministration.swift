@@ -248,7 +248,7 @@ public struct FeedAdministration {
         return try connection.deadLetterSummary(record.namespaceID, record.id, selection)
     }
 
-    /// Drops dead letters. Returns how many there were.
+    /// Drops dead letters. Returns their number.
     public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
         let record = try feed(name)
         return try connection.dropLetters(record.namespaceID, record.id, selection)

@@ -87,7 +87,7 @@ public final class FeedService: Sendable {
         sinks.warnings(definition, in: namespace)
     }
 
-    /// How the feeds fare that this gateway works.
+    /// The state of the feeds that run on this gateway.
     public var reports: [FeedReport] { dispatcher.board.all }
 
     /// The figures of this gateway's feeds, including those that only the database knows.

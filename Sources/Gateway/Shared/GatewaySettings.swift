@@ -79,7 +79,7 @@ public struct GatewaySettings: Sendable {
     public var keepAliveTimeoutMilliseconds: Milliseconds = 120_000
     /// Called with the namespace of each request that its rules deny. Any thread; must not block.
     public var onDenial: (@Sendable (_ namespace: String) -> Void)?
-    /// Entries that may be in the log and not yet here before the gateway calls itself not ready.
+    /// The number of log entries that the gateway may lack before it reports that it is not ready.
     public var maxReadyLag: Int64 = 10_000
 
     public init() {}

@@ -46,7 +46,7 @@ public final class Importer {
     public private(set) var lastSeq: Int64 = 0
     /// The entries that this run committed.
     public private(set) var entryCount = 0
-    /// Rows whose transactions are committed, those of an earlier run included.
+    /// The number of committed rows, including those of an earlier run.
     public private(set) var rowsKept = 0
     /// The number of rows that an earlier, interrupted run has committed.
     public private(set) var resumedRows = 0
@@ -167,7 +167,7 @@ public final class Importer {
         part = 0
         rowsInChunk = 0
         isOpen = true
-        // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
+        // The first chunk replaces the value, and the others add to it. An import without rows is a removal.
         guard isFirst, settings.replaces else { return }
         if isEmpty {
             try connection.apply(destination.id, seq, Change(path: path, value: .null))

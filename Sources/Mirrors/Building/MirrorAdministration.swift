@@ -240,7 +240,7 @@ public final class MirrorAdministration {
         return dropped
     }
 
-    /// Removes a mirror's table with all that is kept of it.
+    /// Removes a mirror's table with its view and the tables of interrupted builds.
     private func dropTable(of mirror: CatalogMirror) throws -> DroppedMirror {
         let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }

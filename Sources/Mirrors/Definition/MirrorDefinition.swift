@@ -51,7 +51,7 @@ public struct MirrorDefinition: Sendable, Equatable {
     }
 
     public let name: String
-    /// Nil for the one that the command names.
+    /// The namespace, or nil for the namespace of the command.
     public internal(set) var namespace: String?
     public let pattern: PathPattern
     /// Selects records at the path. Nil selects all.
@@ -102,7 +102,7 @@ public struct MirrorDefinition: Sendable, Equatable {
         "\"table\": \"\(schema).\(namespace.replacing("-", with: "_"))_\(table)\""
     }
 
-    /// The names that tables and views of the mirror have.
+    /// The names of the tables and views of the mirror.
     var relations: Set<String> {
         isHistory ? [tableName, "\(schema).\(Self.versionsView(of: table))"] : [tableName]
     }

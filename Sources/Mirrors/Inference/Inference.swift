@@ -105,7 +105,7 @@ public struct Inference: Sendable {
         return named
     }
 
-    /// Nil for the whole tree.
+    /// Returns the pattern of a path, or nil for the whole tree.
     private static func pattern(_ text: String) throws -> PathPattern? {
         let trimmed = text.hasSuffix("/") ? String(text.dropLast()) : text
         guard !trimmed.isEmpty else { return nil }
