@@ -78,7 +78,8 @@ import Testing
             let error = try Self.refusal { try session.executeScript(SchemaMaking.sql("there")) }
             #expect(error.message == "the role \(role) lacks the privilege CREATE or USAGE on the schema there")
             let owner = try administrator.execute("select quote_ident(current_user)").string(0, 0)
-            #expect(error.hint == "as \(owner), the owner of the schema: grant create, usage on schema there to \(role)")
+            #expect(
+                error.hint == "as \(owner), the owner of the schema: grant create, usage on schema there to \(role)")
             try Self.grant(error, as: administrator)
             try session.executeScript(SchemaMaking.sql("there") + "; create table there.made (x int)")
         }

@@ -63,7 +63,8 @@ extension Metric {
         ) { $0.engine.endedBlockers.current },
         .counter(
             "taken_back_total", "Times that a namespace returned to an older state because the database lost entries.",
-            action: "Alert `PathmirrorEntriesLost` on any: [what was lost](../guides/high-availability.md#what-was-lost)."
+            action:
+                "Alert `PathmirrorEntriesLost` on any: [what was lost](../guides/high-availability.md#what-was-lost)."
         ) { $0.engine.takenBack.current },
         .counter(
             "taken_back_entries_total", "Entries that this gateway had and the database lost.",

@@ -81,7 +81,8 @@ enum DatabaseDiagnosis {
             + (facts.walBytes.map { ", write-ahead log \(ByteCount.text($0))" } ?? "")
         if let freeBytes {
             let text = "\(size), and \(ByteCount.text(freeBytes)) are free"
-            let fix = "make room as in docs/guides/disk-full.md: 'pathmirror log prune' itself needs free space for a snapshot of the tree"
+            let fix =
+                "make room as in docs/guides/disk-full.md: 'pathmirror log prune' itself needs free space for a snapshot of the tree"
             if freeBytes < 1 << 30 {
                 found.append(.problem("disk.free", text, fix: fix))
             } else if freeBytes < facts.databaseBytes / 5 {

@@ -64,7 +64,9 @@ enum ReplicationDiagnosis {
             .problem(
                 "replication.archive",
                 "the newest piece of the write-ahead log could not be archived: the disk fills up",
-                fix: "read the errors of archive_command in the server's log, and see docs/guides/disk-full.md#the-write-ahead-log")
+                fix:
+                    "read the errors of archive_command in the server's log, and see docs/guides/disk-full.md#the-write-ahead-log"
+            )
         ]
     }
 }
