@@ -51,6 +51,20 @@ import Testing
         }
     }
 
+    /// The data at a path without earlier data is removed.
+    @Test func anEmptyTreeReplacesData() throws {
+        try Self.withBob { database throws in
+            let restore = ["replay", "tree", "--at", "5", "--path", "/users/bob", "--into", "default"]
+            #expect(try database.failure("replay", "tree", "--at", "0", "--into", "other").contains("was empty then"))
+            let asked = try database.run(restore + ["--replace"])
+            #expect(asked.exitCode == 1 && asked.output.contains("removes  "), "\(asked.output)\(asked.errors)")
+            let done = try database.run(restore + ["--replace", "--yes"])
+            #expect(done.exitCode == 0, "\(done.errors)")
+            #expect(try database.tree()["users"]?["bob"] == nil)
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
     @Test func forPrograms() throws {
         try Self.withBob { database throws in
             let run = try database.run(Self.restore + ["--yes", "--json"])

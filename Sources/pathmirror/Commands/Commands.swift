@@ -104,7 +104,12 @@ enum Commands {
             console.error("pathmirror \(name): \(completing(error.message)) Try 'pathmirror \(name) --help\(all)'.")
             return 2
         default:
-            console.error("pathmirror: \(completing(MissingRight.text(error) ?? "\(error)\(question)"))")
+            let message = completing(MissingRight.text(error) ?? "\(error)\(question)")
+            // A message may name keys, which clients choose.
+            let lines = message.split(separator: "\n", omittingEmptySubsequences: false).map {
+                TextWidth.plain(String($0))
+            }
+            console.error("pathmirror: \(lines.joined(separator: "\n"))")
             return command.failureCode
         }
     }

@@ -57,6 +57,11 @@ struct FeedDeadDropCommand: Command {
                 try Confirmation.require(
                     "Drop \(letters)? They cannot be restored.",
                     "Add --yes to drop \(letters) without being asked.", arguments, console)
+                guard try administration.deadLetterSummary(name, selection) == summary else {
+                    throw CommandFailure(
+                        "The dead letters of \(name) changed while the question was open. Nothing was dropped: repeat the command."
+                    )
+                }
             }
             let note =
                 "This cannot be reversed. To deliver all messages of entries \(summary.firstSeq) to \(summary.lastSeq) again: pathmirror replay feed \(name) --from \(summary.firstSeq) --to \(summary.lastSeq)"

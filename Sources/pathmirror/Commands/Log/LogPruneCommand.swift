@@ -23,7 +23,7 @@ struct LogPruneCommand: Command {
         let pruning = Pruning(connection, namespace)
         let isForced = arguments.has("force")
         let isDryRun = arguments.has("dry-run")
-        let plan = try pruning.plan(
+        var plan = try pruning.plan(
             keeping, force: isForced, trustsClock: arguments.has("trust-clock"))
         if !arguments.has("json") { warn(plan, isForced, console) }
         if !isDryRun {
@@ -32,6 +32,11 @@ struct LogPruneCommand: Command {
                 try Confirmation.require(
                     "Drop \(entries), and keep \(RetentionOptions.words(keeping))? Dropped entries cannot be restored.",
                     "Add --yes to drop \(entries) without being asked.", arguments, console)
+                // While the question was open, a reader may have begun to need these entries.
+                if !arguments.has("yes") {
+                    plan = try pruning.plan(.from(plan.newFrom), force: isForced)
+                    if !arguments.has("json") { warn(plan, isForced, console) }
+                }
             }
             try console.telling("prune", isQuiet: arguments.has("json")) { line in
                 try pruning.run(plan) { step in

@@ -25,7 +25,8 @@ struct LogUndoCommand: Command {
         do {
             try check(undo, namespace, console)
             console.write(
-                "Plan to undo entry \(seq) of \(namespace.name), \(entry.operation.rawValue) \(entry.path):")
+                "Plan to undo entry \(seq) of \(namespace.name), \(entry.operation.rawValue) \(TextWidth.plain("\(entry.path)")):"
+            )
             for line in RowSummaryText.lines(undo.inverse.summary) { console.write(line) }
             try PlanConfirmation.ask(arguments, console)
             let written = try undo.write(after: namespace.head)

@@ -43,8 +43,11 @@ struct TreeRestore {
     private var restoresMissing: Bool { arguments.has("missing-only") }
 
     func run(_ part: Node) throws -> Outcome {
-        guard !part.isNull else { throw CommandFailure("The tree was empty then: there is nothing to write.") }
         let importer = try makeImporter()
+        // Replacing data by an empty tree removes the data.
+        guard !part.isNull || arguments.has("replace") && importer.headBefore > 0 else {
+            throw CommandFailure("The tree was empty then: there is nothing to write.")
+        }
         let isResumed = importer.resumedRows > 0
         guard importer.headBefore == 0 || isResumed || arguments.has("replace") || restoresMissing else {
             throw CommandFailure(
@@ -86,7 +89,7 @@ struct TreeRestore {
     }
 
     private func show(_ plan: RestorePlan) {
-        console.write("Plan for \(path) of \(name) at seq \(plan.head):")
+        console.write("Plan for \(TextWidth.plain("\(path)")) of \(name) at seq \(plan.head):")
         for line in RowSummaryText.lines(plan.summary) { console.write(line) }
     }
 
