@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from harness import cli, sql
 from harness.binary import pathmirror
-from harness.feeds import Feed
+from harness.feeds import ADMIN, Feed
 from harness.waiting import wait_until
 
 
@@ -75,7 +75,7 @@ def test_a_prune_keeps_the_entries_of_a_reader_that_came_meanwhile(shop):
     gateway, url = shop
     with question("log", "prune", "--keep", "3 entries", "--database-url", url) as asked:
         assert "Drop 7 of 10 entries of default (seq 1 to 7)" in asked.text
-        Feed(gateway.rest).make("/orders/{order_id}", start={"seq": 4})
+        Feed(gateway.rest, headers=ADMIN).make("/orders/{order_id}", start={"seq": 4})
         wait_until(lambda: sql.rows(url, "select seq from pathmirror.log_cursor where kind = 'feed'") == [(4,)], "the feed to need entries")
         code, text = asked.answer("y")
     assert code == 0 and "feed orders still needs the entries after seq 4." in text, text
@@ -84,7 +84,7 @@ def test_a_prune_keeps_the_entries_of_a_reader_that_came_meanwhile(shop):
 
 def test_a_drop_of_all_dead_letters_drops_none_that_it_has_not_named(shop):
     gateway, url = shop
-    feed = Feed(gateway.rest).make("/orders/{order_id}", max_attempts=1)
+    feed = Feed(gateway.rest, headers=ADMIN).make("/orders/{order_id}", max_attempts=1)
     gateway.rest.set("orders/a", 1)
     feed.nack([feed.one()], reason="no")
     wait_until(lambda: len(feed.dead()) == 1, "a dead letter")
