@@ -102,7 +102,7 @@ def test_a_drop_of_all_dead_letters_drops_none_that_it_has_not_named(shop):
 
 def test_keys_of_clients_send_nothing_to_the_terminal(shop):
     gateway, url = shop
-    seq = int(gateway.rest.set("orders/x%C2%9B31m%E2%80%AEy", 1).headers["X-Pathmirror-Seq"])
+    seq = int(gateway.rest.set("orders/x\x9b31m\u202ey", 1).headers["X-Pathmirror-Seq"])
     with question("log", "undo", str(seq), "--database-url", url) as asked:
         assert "Plan to undo entry" in asked.text
         assert not any(mark in asked.text for mark in ("\x9b", "\u202e"))
