@@ -151,14 +151,17 @@ public final class SinkProducers: Sendable {
     /// Stops clients until the gateway has stopped and the last client has ended.
     private static func close(_ work: Condition<ProducerWork>) {
         while true {
-            let pause = work.withLock { $0.clientCount == 0 ? nil : lookMilliseconds }
-            let job = work.wait(milliseconds: pause) { $0.nextToClose(Clock.monotonicMilliseconds) }
+            let isEmpty = work.withLock { $0.clientCount == 0 }
+            // The wait has no limit while there are no clients, so the first client ends it.
+            let job: ProducerWork.CloseJob? = work.wait(milliseconds: isEmpty ? nil : lookMilliseconds) { work in
+                work.nextToClose(Clock.monotonicMilliseconds) ?? (isEmpty && work.clientCount > 0 ? .look : nil)
+            }
             switch job {
             case .run(let key, let client):
                 client.stop()
                 work.withLock { $0.closed(key) }
             case .stop: return
-            case nil: continue
+            case .look, nil: continue
             }
         }
     }
@@ -194,6 +197,8 @@ struct ProducerWork: Sendable {
 
     enum CloseJob {
         case run(Key, any SinkClient)
+        /// There are clients that may become idle.
+        case look
         case stop
     }
 

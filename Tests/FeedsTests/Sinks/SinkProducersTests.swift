@@ -75,6 +75,9 @@ import Testing
         // A late end of a delivery with the old client does not affect the new client.
         producers.giveBack(key("a", "s"), number: one.number)
         #expect(!two.client.hasStopped.withLock { $0 })
+        // The second client ends as well: there was a moment without any client.
+        producers.giveBack(key("a", "s"), number: two.number)
+        #expect(two.client.waitUntilStopped())
     }
 
     @Test func theLastSinkEndsItsClient() throws {
