@@ -256,5 +256,7 @@ def test_fan_out_lists_without_mirrors(serve, database_url):
 
 
 def test_there_are_no_other_reports():
+    # This section has data of its own, and test_documentation.py compares its rows.
+    others = re.sub(r"^## Revenue per month\n.*?(?=^## )", "", DOCUMENT, flags=re.DOTALL | re.MULTILINE)
     assert {report(beginning) for beginning in (WAITING, AUTHORS, PLACES, COUNTRIES, ONLINE, WITHOUT_MIRRORS)} \
-        == set(re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL))
+        == set(re.findall(r"```sql\n(.*?)```", others, re.DOTALL))
