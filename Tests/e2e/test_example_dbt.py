@@ -14,6 +14,7 @@ import yaml
 from harness import sql
 from harness.binary import REPOSITORY
 from harness.process import run
+from harness.waiting import wait_until
 
 EXAMPLE = REPOSITORY / "examples" / "dbt"
 POSTS = {
@@ -125,7 +126,15 @@ def test_freshness_is_how_far_a_mirror_is_behind(project):
     sql.execute(project.mirrored.url, "update pathmirror.log set committed_at = committed_at - interval '3 days'")
     assert "ERROR" not in project.dbt("source", "freshness")
     project.mirrored.run("pause", "posts")
-    project.mirrored.rest.send("PUT", "/posts/x.json", b'{"author":"x"}')
+
+    def is_left_behind() -> bool:
+        """Whether a new write reaches the other mirrors and not the paused one, which may still apply writes for a moment."""
+        project.mirrored.rest.send("PUT", "/posts/x.json", b'{"author":"x"}')
+        wait_until(lambda: not project.rows("select 1 from pathmirror.mirror_status where name <> 'posts' and seq < head"),
+                   "the other mirrors to reach the head")
+        return project.rows("select seq < head from pathmirror.mirror_status where name = 'posts'") == [(True,)]
+
+    wait_until(is_left_behind, "the mirror to pause")
     sql.execute(project.mirrored.url, f"update pathmirror.log set committed_at = committed_at - interval '20 minutes' where seq > {seq}")
     assert "WARN freshness of mirror.posts" in project.dbt("source", "freshness")
 
