@@ -871,7 +871,7 @@ begin
             exception
                 when duplicate_object or unique_violation then null;
                 when insufficient_privilege then
-                    raise notice 'role % was not created: an administrator can, and grant as docs/reference/sql.md says', role_name;
+                    raise notice 'role % was not created: an administrator can, and grant as docs/sql.md says', role_name;
             end;
         end if;
     end loop;

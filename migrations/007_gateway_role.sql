@@ -12,7 +12,7 @@ begin
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise notice 'role pathmirror_gateway was not created: an administrator can, and grant as docs/reference/sql.md says';
+                raise notice 'role pathmirror_gateway was not created: an administrator can, and grant as docs/sql.md says';
         end;
     end if;
 end

@@ -1,6 +1,6 @@
 -- What an entry means, whatever order its changes are written in; the views on changes made linear.
 
--- From this entry on the order of an entry's changes means nothing (docs/reference/log.md). Entries before it were applied in the
+-- From this entry on the order of an entry's changes means nothing (docs/log.md). Entries before it were applied in the
 -- order of their text, and still are.
 alter table pathmirror.namespace add column any_order_from bigint not null default 1;
 update pathmirror.namespace set any_order_from = head + 1 where head > 0;

@@ -10,7 +10,7 @@ create table pathmirror.function_file (
 
 comment on table pathmirror.function_file is 'The files of functions and views, each as it was applied last.';
 
--- As docs/reference/sql.md says; migration 009 had left them open to everybody.
+-- As docs/sql.md says; migration 009 had left them open to everybody.
 revoke execute on function
     pathmirror.save_session(bigint, text, uuid, bigint, bigint, boolean, json, json),
     pathmirror.claim_session(bigint, text, uuid, bigint)
