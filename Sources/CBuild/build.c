@@ -1,6 +1,6 @@
 #include "CBuild.h"
 
-// `Package.swift` defines it as the environment of the build says.
+// `Package.swift` defines the commit, if the environment of the build names one.
 #ifndef PATHMIRROR_COMMIT
 #define PATHMIRROR_COMMIT
 #endif

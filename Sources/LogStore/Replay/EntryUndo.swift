@@ -10,13 +10,13 @@ public struct EntryUndo {
     /// The priorities that the inverse changes, with the nodes after the entry.
     private let priorities: [(path: Path, value: Node)]
 
-    /// More rows are written in parts, as an import is.
+    /// The maximum number of rows in an entry without parts. An inverse with more rows is written like an import.
     private let maxRows: Int
     private static let maxBytes = 32 << 20
 
     /// The entry with a seq.
     ///
-    /// - Throws: `UndoError` if there is none, or if it is one that can't be undone.
+    /// - Throws: `UndoError` if the log lacks the entry, or if it cannot be undone.
     public static func entry(
         _ connection: LogConnection, _ namespace: NamespaceRecord, _ seq: Int64
     ) throws -> Entry {

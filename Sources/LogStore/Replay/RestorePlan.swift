@@ -3,9 +3,9 @@ public import Tree
 /// The changes that writing an earlier tree into a namespace makes, computed at one head.
 public struct RestorePlan: Sendable {
     public enum Mode: Sendable {
-        /// Everything at the path becomes as it was.
+        /// Replaces all data at the path by the earlier data.
         case replace
-        /// Nodes that are missing come back, and nothing else changes.
+        /// Restores missing nodes, and changes nothing else.
         case missingOnly
     }
 
@@ -16,11 +16,11 @@ public struct RestorePlan: Sendable {
     /// The rows that are added, changed and removed.
     public let summary: RowSummary
 
-    /// Compares with a tree that is known.
+    /// Compares with a tree in memory.
     ///
     /// - Parameters:
     ///   - part: the earlier tree's node at the path.
-    ///   - now: the namespace's tree at `head`: all that is at, above and below the path.
+    ///   - now: the namespace's tree at `head`: the data at, above and below the path.
     public init(_ part: Node, at path: Path, over now: Node, head: Int64, _ mode: Mode) {
         self.head = head
         let whole: Node

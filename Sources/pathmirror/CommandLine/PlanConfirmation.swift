@@ -4,9 +4,9 @@ enum PlanConfirmation {
 
     /// Returns if `--yes` was given or the user agrees.
     ///
-    /// - Throws: `CommandFailure` if the user does not agree, or if the input is no terminal.
+    /// - Throws: as `Confirmation.require`.
     static func ask(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard !arguments.has("yes"), !console.confirms("Execute this plan?") else { return }
-        throw CommandFailure("Nothing was changed. Add --yes to execute the plan without being asked.")
+        try Confirmation.require(
+            "Execute this plan?", "Add --yes to execute the plan without being asked.", arguments, console)
     }
 }

@@ -8,7 +8,7 @@ import Synchronization
 /// Without these lines a developer sees only `Permission denied`.
 final class DenialNotices: Sendable {
     private struct State {
-        /// When a namespace may be noted again.
+        /// The time from which a namespace may be noted again.
         var next: [String: Milliseconds] = [:]
         /// Namespaces that were noted and not taken.
         var noted: [String] = []
@@ -16,7 +16,7 @@ final class DenialNotices: Sendable {
 
     private let state = Mutex(State())
     private static let pauseMilliseconds: Milliseconds = 60_000
-    /// The most namespaces in a minute. Requests may name as many as they like.
+    /// The maximum number of namespaces in a minute: requests can name any number.
     private static let mostNamespaces = 100
 
     /// Notes that a request was denied.
@@ -45,7 +45,7 @@ extension DenialNotices {
     /// - Parameter arguments: those of `dev`, whose `--data` the commands in the log repeat.
     func log(_ url: PostgresURL, _ arguments: ParsedArguments, _ logger: Logger) {
         let namespaces = take()
-        // A namespace that can't be looked up is not logged: the log has the reason already.
+        // If the database is unavailable, the log has the reason already.
         guard !namespaces.isEmpty, let connection = try? LogConnection(url.withApplicationName("pathmirror dev")) else {
             return
         }
