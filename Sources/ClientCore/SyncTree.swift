@@ -22,12 +22,12 @@ public import Tree
 ///                      v
 ///                View.shown        compared with the value before: SyncEffects.events
 ///
-/// - A filtered query with `View.own` selects from those children, under the writes, instead of from `Place.local`.
+/// - A filtered query with `View.own` selects from those children, under the writes, instead of from `SyncPoint.local`.
 /// - A write is in the tree from `apply` to `acknowledge`. After a refusal listeners see the server's data again.
 ///   For an accepted write, `assume` puts the values, except increments without a known base value, into the client's
 ///   copy of paths whose listens the server has not answered. For all other paths the server has sent its data before
 ///   it answers the write.
-/// - `Place` objects form a tree of the paths that have listeners or known values, and of the paths above those.
+/// - `SyncPoint` objects form a tree of the paths that have listeners or known values, and of the paths above those.
 /// - `SyncEffects.listens` contains the listens that the connection has to start and stop. One listen for all data of a
 ///   path serves all queries at and below the path.
 /// - `refresh` (SyncTree+Refresh.swift) visits only the paths at, above and below a change, and emits its events.
@@ -47,11 +47,11 @@ public final class SyncTree {
 
     let many: Int
 
-    let root = Place(path: .root, parent: nil)
+    let root = SyncPoint(path: .root, parent: nil)
     let writes = WriteTree()
     let cache: CacheManager?
     /// Filtered queries that have a listen of their own.
-    var tagged: [ListenTag: (place: Place, view: View)] = [:]
+    var tagged: [ListenTag: (syncPoint: SyncPoint, view: View)] = [:]
     private var lastTag: Int64 = 0
     /// The number of updates of views, which measures the cost of a change.
     var updates = 0
@@ -139,9 +139,9 @@ public final class SyncTree {
         if let node = serverValue(at: spec.path) {
             return (spec.query.selectsAll ? node : spec.query.select(from: node), true)
         }
-        guard let place = root.find(spec.path.keys[...]) else { return (.null, false) }
-        if !spec.query.selectsAll, let own = place.view(of: spec.query)?.own { return (own.node, own.isComplete) }
-        let children = place.children.lazy.compactMap { key, child in child.known.map { (key, $0) } }
+        guard let syncPoint = root.find(spec.path.keys[...]) else { return (.null, false) }
+        if !spec.query.selectsAll, let own = syncPoint.view(of: spec.query)?.own { return (own.node, own.isComplete) }
+        let children = syncPoint.children.lazy.compactMap { key, child in child.known.map { (key, $0) } }
         return (Node(children: children), false)
     }
 

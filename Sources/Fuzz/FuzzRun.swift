@@ -79,26 +79,26 @@ struct Mutator {
     }
 
     private mutating func change(_ input: inout [UInt8], _ others: [[UInt8]]) {
-        let place = below(input.count + 1)
+        let offset = below(input.count + 1)
         switch below(10) {
-        case 0 where place < input.count: input[place] ^= 1 << UInt8(below(8))
-        case 1 where place < input.count: input[place] = pick(Self.bytes)
-        case 2: input.insert(pick(Self.bytes), at: place)
-        case 3, 4: input.insert(contentsOf: pick(tokens), at: place)
-        case 5 where place < input.count: input.removeSubrange(place..<min(input.count, place + 1 + below(8)))
-        case 6 where place < input.count:
+        case 0 where offset < input.count: input[offset] ^= 1 << UInt8(below(8))
+        case 1 where offset < input.count: input[offset] = pick(Self.bytes)
+        case 2: input.insert(pick(Self.bytes), at: offset)
+        case 3, 4: input.insert(contentsOf: pick(tokens), at: offset)
+        case 5 where offset < input.count: input.removeSubrange(offset..<min(input.count, offset + 1 + below(8)))
+        case 6 where offset < input.count:
             // Copy a piece to another offset.
-            let piece = Array(input[place..<min(input.count, place + 1 + below(32))])
+            let piece = Array(input[offset..<min(input.count, offset + 1 + below(32))])
             input.insert(contentsOf: piece, at: below(input.count + 1))
         case 7:
             // Repeat a piece many times, for depth and length.
-            let piece = Array(input[place..<min(input.count, place + 1 + below(8))])
-            for _ in 0..<below(60) { input.insert(contentsOf: piece, at: place) }
+            let piece = Array(input[offset..<min(input.count, offset + 1 + below(8))])
+            for _ in 0..<below(60) { input.insert(contentsOf: piece, at: offset) }
         case 8:
             let other = pick(others)
             let from = below(other.count + 1)
-            input.replaceSubrange(place..., with: other[from...])
-        case 9: input.removeSubrange(place...)
+            input.replaceSubrange(offset..., with: other[from...])
+        case 9: input.removeSubrange(offset...)
         default: input.append(UInt8(truncatingIfNeeded: next()))
         }
     }

@@ -91,7 +91,7 @@ public final class Gateway: Sendable {
         database.engine.onPeerMessage { sender, text in
             // Without sessions, no client here contends with the other gateway's client.
             guard let notice = SlotNotice(text, in: database.number), let home = directory.anyHome else { return }
-            home.follow(queues.noticed(notice, from: sender), at: notice.place)
+            home.follow(queues.noticed(notice, from: sender), at: notice.key)
         }
     }
 

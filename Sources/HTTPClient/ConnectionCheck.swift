@@ -59,9 +59,9 @@ final class ConnectionCheck {
         return bodyBytesSent >= bodyBytes && pathmirror_socket_unacknowledged(socket) == 0
     }
 
-    private func mayUse(_ place: ConnectionPool.Ends) -> Bool {
+    private func mayUse(_ pair: ConnectionPool.Ends) -> Bool {
         bodyBytesSent = 0
-        if let known = pool.socket(between: place) {
+        if let known = pool.socket(between: pair) {
             isReused = true
             socket = known
             isDirty = !Self.isQuiet(known) || hasBufferedBytes
@@ -69,9 +69,9 @@ final class ConnectionCheck {
         }
         isReused = false
         isDirty = false
-        socket = opened.first { pathmirror_socket_port($0) == place.localPort } ?? -1
+        socket = opened.first { pathmirror_socket_port($0) == pair.localPort } ?? -1
         opened = []
-        if socket >= 0 { pool.use(socket, between: place) }
+        if socket >= 0 { pool.use(socket, between: pair) }
         return true
     }
 
@@ -114,10 +114,10 @@ final class ConnectionCheck {
     private static let check: curl_prereq_callback = { context, remote, local, remotePort, localPort in
         guard let context, let remote, let local else { return CURL_PREREQFUNC_ABORT }
         let check = Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue()
-        let place = ConnectionPool.Ends(
+        let pair = ConnectionPool.Ends(
             local: String(cString: local), localPort: localPort, remote: String(cString: remote), remotePort: remotePort
         )
-        return check.addresses.mayReach(IPAddress(place.remote)) && check.mayUse(place)
+        return check.addresses.mayReach(IPAddress(pair.remote)) && check.mayUse(pair)
             ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
     }
 

@@ -64,19 +64,19 @@ final class ConnectionPool {
     }
 
     /// Returns the socket of a connection that has carried a request, or nil for a new connection.
-    func socket(between place: Ends) -> Int32? { sockets[place] }
+    func socket(between pair: Ends) -> Int32? { sockets[pair] }
 
     /// Records the first request on a connection.
-    func use(_ socket: Int32, between place: Ends) {
-        sockets[place] = socket
-        ends[socket] = place
+    func use(_ socket: Int32, between pair: Ends) {
+        sockets[pair] = socket
+        ends[socket] = pair
     }
 
     private static let close: curl_closesocket_callback = { context, socket in
         if let context {
             let pool = Unmanaged<ConnectionPool>.fromOpaque(context).takeUnretainedValue()
             pool.count.open -= 1
-            if let place = pool.ends.removeValue(forKey: socket) { pool.sockets[place] = nil }
+            if let pair = pool.ends.removeValue(forKey: socket) { pool.sockets[pair] = nil }
         }
         return Glibc.close(socket)
     }

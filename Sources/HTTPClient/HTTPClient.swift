@@ -31,7 +31,7 @@ public final class HTTPClient: Sendable {
     public init(_ settings: Settings = Settings()) throws(HTTPClientError) {
         guard Library.isReady, let multi = MultiHandle() else { throw .cannotStart("libcurl can't be initialized") }
         guard let poller = SocketPoller() else { throw .cannotStart("the system has no more file descriptors") }
-        let inbox = Inbox(poller, slots: settings.maxConnections, places: settings.maxWaiting)
+        let inbox = Inbox(poller, slots: settings.maxConnections, capacity: settings.maxWaiting)
         self.inbox = inbox
         thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, multi, poller, settings).run() }
         guard thread.isStarted else {

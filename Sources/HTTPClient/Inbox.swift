@@ -51,9 +51,9 @@ final class Inbox: Sendable {
     private let poller: SocketPoller
     private let state: MutexBox<State>
 
-    init(_ poller: SocketPoller, slots: Int, places: Int) {
+    init(_ poller: SocketPoller, slots: Int, capacity: Int) {
         self.poller = poller
-        state = MutexBox(State(queue: FairQueue(slots: slots, places: places)))
+        state = MutexBox(State(queue: FairQueue(slots: slots, capacity: capacity)))
     }
 
     /// Adds a request to the queue.

@@ -2,13 +2,13 @@
 public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertible {
     public struct Problem: Sendable, Equatable {
         /// The mistake's position, or nil if the definition didn't come from a file.
-        public let place: SourcePosition?
+        public let position: SourcePosition?
         /// The part of the definition, such as `columns.title.type`.
         public let part: String
         public let reason: String
 
-        public init(place: SourcePosition?, part: String, reason: String) {
-            self.place = place
+        public init(position: SourcePosition?, part: String, reason: String) {
+            self.position = position
             self.part = part
             self.reason = reason
         }
@@ -25,9 +25,9 @@ public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertib
 
     public var description: String {
         problems.map { problem in
-            let place = problem.place.map { ":\($0.line):\($0.column)" } ?? ""
+            let position = problem.position.map { ":\($0.line):\($0.column)" } ?? ""
             let part = problem.part.isEmpty ? "" : "\(problem.part): "
-            return "\(source)\(place): \(part)\(problem.reason)"
+            return "\(source)\(position): \(part)\(problem.reason)"
         }.joined(separator: "\n")
     }
 }
@@ -42,22 +42,22 @@ extension DefinitionNoting {
     /// Notes a mistake.
     ///
     /// - Parameter part: the part of the definition, such as `columns.title.type`.
-    public mutating func note(_ place: SourcePosition, _ part: String, _ reason: String) {
-        problems.append(.init(place: place, part: part, reason: reason))
+    public mutating func note(_ position: SourcePosition, _ part: String, _ reason: String) {
+        problems.append(.init(position: position, part: part, reason: reason))
     }
 
     /// Returns an object's members by key, and notes keys that are not among `allowed`. Notes a mistake and returns nil if the
     /// value is no object.
     public mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
         guard case .object(let members) = value.kind else {
-            note(value.place, part, "this should be an object, but is \(value.kindName)")
+            note(value.position, part, "this should be an object, but is \(value.kindName)")
             return nil
         }
         var found: [String: SourceValue] = [:]
         for member in members {
             if !allowed.contains(member.key) {
                 let path = part.isEmpty ? member.key : "\(part).\(member.key)"
-                note(member.place, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
+                note(member.position, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
             }
             found[member.key] = member.value
         }

@@ -23,12 +23,12 @@ public struct SourceValue: Sendable {
 
     public struct Member: Sendable {
         public let key: String
-        public let place: SourcePosition
+        public let position: SourcePosition
         public let value: SourceValue
     }
 
     public let kind: Kind
-    public let place: SourcePosition
+    public let position: SourcePosition
 
     /// The kind of value, for messages.
     public var kindName: String {
@@ -45,7 +45,7 @@ public struct SourceValue: Sendable {
 
 /// The reason why a text is not JSON.
 public struct SourceTextError: Error {
-    public let place: SourcePosition
+    public let position: SourcePosition
     public let reason: String
 }
 
@@ -64,7 +64,7 @@ public struct SourceText {
     /// Reads the single value of a text.
     public static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
         guard String(validating: bytes, as: UTF8.self) != nil else {
-            throw SourceTextError(place: SourcePosition(line: 1, column: 1), reason: "this is not UTF-8")
+            throw SourceTextError(position: SourcePosition(line: 1, column: 1), reason: "this is not UTF-8")
         }
         return try bytes.withUnsafeBufferPointer { (buffer) throws(SourceTextError) in
             var text = SourceText(buffer)
@@ -75,7 +75,7 @@ public struct SourceText {
         }
     }
 
-    private func place(of offset: Int) -> SourcePosition {
+    private func position(of offset: Int) -> SourcePosition {
         // The last line that begins at or before the offset.
         var low = 0
         var high = lineStarts.count
@@ -87,7 +87,7 @@ public struct SourceText {
     }
 
     private func error(_ reason: String) -> SourceTextError {
-        SourceTextError(place: place(of: scanner.index), reason: reason)
+        SourceTextError(position: position(of: scanner.index), reason: reason)
     }
 
     /// Runs a step of the scanner, and converts its fault to a message for authors of definitions.
@@ -109,14 +109,14 @@ public struct SourceText {
                 case .badHexDigits: "expected four hexadecimal digits"
                 case .halfOfPair: "half of a surrogate pair"
                 }
-            throw SourceTextError(place: place(of: error.offset), reason: reason)
+            throw SourceTextError(position: position(of: error.offset), reason: reason)
         }
     }
 
     private mutating func value(_ depth: Int) throws(SourceTextError) -> SourceValue {
         scanner.skipSpace()
         guard depth <= Self.maxDepth else { throw error("the text is more than \(Self.maxDepth) levels deep") }
-        let place = place(of: scanner.index)
+        let position = position(of: scanner.index)
         guard let first = scanner.peek else { throw error("the text ends where a value should be") }
         let kind: SourceValue.Kind
         switch first {
@@ -137,7 +137,7 @@ public struct SourceText {
                 throw error("unexpected character where a value should be")
             }
         }
-        return SourceValue(kind: kind, place: place)
+        return SourceValue(kind: kind, position: position)
     }
 
     private mutating func members(_ depth: Int) throws(SourceTextError) -> [SourceValue.Member] {
@@ -147,13 +147,13 @@ public struct SourceText {
         var goesOn = true
         while goesOn {
             scanner.skipSpace()
-            let place = place(of: scanner.index)
+            let position = position(of: scanner.index)
             let key = try step { (scanner) throws(JSONFault) in try scanner.name() }
             guard seen.insert(key).inserted else {
-                throw SourceTextError(place: place, reason: "\"\(key)\" comes twice in one object")
+                throw SourceTextError(position: position, reason: "\"\(key)\" comes twice in one object")
             }
             try step { (scanner) throws(JSONFault) in try scanner.colon() }
-            members.append(.init(key: key, place: place, value: try value(depth + 1)))
+            members.append(.init(key: key, position: position, value: try value(depth + 1)))
             goesOn = try step(in: "expected , or } in an object") { (scanner) throws(JSONFault) in
                 try scanner.goesOn(closing: UInt8(ascii: "}"))
             }

@@ -27,7 +27,7 @@ extension LogConnection {
                 select $1, $2 + n, head.stamp, $3, op, path, changes, origin
                 from head, unnest($4, $5, $6, $7) with ordinality as entry (op, path, changes, origin, n)
             )
-            \(LogConnection.placeAndTime)
+            \(LogConnection.locationAndTime)
             """,
             types: [
                 .int8, .int8, .uuid, .textArray, .textArray, .jsonArray, .jsonArray, .int8, .text, .uuid,
@@ -67,7 +67,7 @@ extension LogConnection {
         )
         """
     /// Selects the columns that `noteHead` reads.
-    static let placeAndTime = "select place::text, (extract(epoch from stamp) * 1000)::bigint from head"
+    static let locationAndTime = "select place::text, (extract(epoch from stamp) * 1000)::bigint from head"
 
     /// Commits a batch: its log entries and its rows, in one transaction. The caller announces the commit with
     /// `announce`.
@@ -135,7 +135,7 @@ extension LogConnection {
                 let results = try postgres.pipeline([
                     .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)),
                 ])
-                try notePlace(namespace, results[1], column: 1)
+                try noteLocation(namespace, results[1], column: 1)
                 return try results[1].int64(0, 0)
             }
             if partitionedTo[namespace, default: 0] > head + room / 2 { return head }
@@ -163,29 +163,33 @@ extension LogConnection {
     private func lockParameters(_ namespace: Int64) -> PostgresParameters {
         var parameters = PostgresParameters()
         parameters.appendInt8(namespace)
-        appendPlace(namespace, to: &parameters)
+        appendLocation(namespace, to: &parameters)
         return parameters
     }
 
-    func appendPlace(_ namespace: Int64, to parameters: inout PostgresParameters) {
-        if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+    func appendLocation(_ namespace: Int64, to parameters: inout PostgresParameters) {
+        if let location = headLocations[namespace] {
+            parameters.appendText(location)
+        } else {
+            parameters.appendNull(.text)
+        }
     }
 
     /// Locks the head in the open transaction.
     func lockHeadNow(_ namespace: Int64) throws(PostgresError) -> Int64 {
         let result = try postgres.executePrepared(SQL.lockHead, lockParameters(namespace))
-        try notePlace(namespace, result, column: 1)
+        try noteLocation(namespace, result, column: 1)
         return try result.int64(0, 0)
     }
 
     /// Remembers the ctid of a namespace's row. Finding the row by its id visits every row version that an open
     /// snapshot may still see.
-    func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
-        places[namespace] = try result.bytes(0, column)
+    func noteLocation(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
+        headLocations[namespace] = try result.bytes(0, column)
     }
 
     func noteHead(_ namespace: Int64, _ result: PostgresResult) throws(PostgresError) {
-        try notePlace(namespace, result, column: 0)
+        try noteLocation(namespace, result, column: 0)
         committedAt = try result.int64(0, 1)
     }
 

@@ -80,7 +80,7 @@ extension LogConnection {
         parameters.append(columns.changes)
         parameters.append(columns.origins)
         parameters.appendInt8(Int64(batch.records.count))
-        appendPlace(batch.namespace, to: &parameters)
+        appendLocation(batch.namespace, to: &parameters)
         if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
         columns.removeEntries()
         return parameters
@@ -105,7 +105,7 @@ extension LogConnection {
         parameters.appendJSON(record.changes)
         if let origin = record.origin { parameters.appendJSON(origin.json) } else { parameters.appendNull(.json) }
         parameters.appendInt8(1)
-        appendPlace(batch.namespace, to: &parameters)
+        appendLocation(batch.namespace, to: &parameters)
         if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
         parameters.appendText(path.key)
         if let rest = path.rest { parameters.appendText(rest) } else { parameters.appendNull(.text) }
@@ -178,7 +178,7 @@ extension LogConnection {
                 select $1, $11, $12, $13, $2 + 1 from head
                 on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
             )
-            \(LogConnection.placeAndTime)
+            \(LogConnection.locationAndTime)
             """,
             types: [
                 .int8, .int8, .uuid, .text, .text, .json, .json, .int8, .text, .uuid, .text, .text, .json,

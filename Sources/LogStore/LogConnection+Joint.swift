@@ -105,7 +105,7 @@ extension LogConnection {
             let heads = try postgres.pipeline(steps(batches, lockMilliseconds))[2]
             var times: [Milliseconds] = []
             for (row, batch) in batches.enumerated() {
-                places[batch.namespace] = try heads.bytes(row, 0)
+                headLocations[batch.namespace] = try heads.bytes(row, 0)
                 times.append(try heads.int64(row, 1))
             }
             return times
@@ -144,7 +144,7 @@ extension LogConnection {
             ids.appendInt8(batch.namespace)
             heads.appendInt8(batch.expectedHead)
             counts.appendInt8(Int64(batch.records.count))
-            if let place = places[batch.namespace] { known.appendText(place) } else { known.appendNull() }
+            if let location = headLocations[batch.namespace] { known.appendText(location) } else { known.appendNull() }
             own.appendUUID(batch.id)
             if let before = batch.expectedBatch { expected.appendUUID(before) } else { expected.appendNull() }
             for (index, record) in batch.records.enumerated() {

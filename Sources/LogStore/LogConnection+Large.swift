@@ -115,7 +115,7 @@ extension LogConnection {
         entry.appendText(record.path.description)
         entry.appendInt4(parts)
         if let origin = record.origin { entry.appendJSON(origin.json) } else { entry.appendNull(.json) }
-        appendPlace(batch.namespace, to: &entry)
+        appendLocation(batch.namespace, to: &entry)
         if let expected = batch.expectedBatch { entry.appendUUID(expected) } else { entry.appendNull(.uuid) }
         // The commit flushes everything that is not on the server's disk yet.
         let usual = bePatient(with: batch)
@@ -130,7 +130,7 @@ extension LogConnection {
                         "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)",
                         numbers),
                 ] + nameSteps(batch) + [.query("commit")])
-            try notePlace(batch.namespace, results[0], column: 0)
+            try noteLocation(batch.namespace, results[0], column: 0)
         }
     }
 }

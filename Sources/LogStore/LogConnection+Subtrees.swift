@@ -72,9 +72,9 @@ extension LogConnection {
             let rows = try postgres.executePrepared(Self.readSubtreesStatement, parameters)
             var row = 0
             while row < rows.rowCount {
-                let place = try rows.int64(row, 0)
-                let index = asked[Int(place) - 1]
-                found[index] = try Self.subtree(rows, &row, place, paths[index])
+                let number = try rows.int64(row, 0)
+                let index = asked[Int(number) - 1]
+                found[index] = try Self.subtree(rows, &row, number, paths[index])
             }
         } catch {
             throw LogStoreError(error)
@@ -84,12 +84,12 @@ extension LogConnection {
 
     /// Builds the value from the rows of one path, and moves `row` after them.
     private static func subtree(
-        _ rows: PostgresResult, _ row: inout Int, _ place: Int64, _ path: Path
+        _ rows: PostgresResult, _ row: inout Int, _ number: Int64, _ path: Path
     ) throws -> (value: Node, version: Int64) {
         let length = path.isRoot ? 0 : path.description.utf8.count
         var builder = TreeBuilder()
         var version: Int64 = 0
-        while row < rows.rowCount, try rows.int64(row, 0) == place {
+        while row < rows.rowCount, try rows.int64(row, 0) == number {
             let value = try rows.withBytes(row, 3) { try JSONParser.parse($0) } ?? .null
             version = max(version, try rows.int64(row, 4))
             if rows.isNull(row, 2) {
@@ -112,8 +112,8 @@ extension LogConnection {
         do {
             var builder = TreeBuilder()
             try forEachNode(namespace, atAndBelow: path) { full, value in
-                let place = Path(splitting: String(decoding: full[length...], as: UTF8.self))
-                builder.addUnordered(place, try JSONParser.parse(value))
+                let relative = Path(splitting: String(decoding: full[length...], as: UTF8.self))
+                builder.addUnordered(relative, try JSONParser.parse(value))
             }
             // The version is not worth another query.
             return (builder.finish(), 0)

@@ -51,9 +51,9 @@ public final class LogConnection {
     /// The seq below which each namespace's log has partitions, as far as this connection knows.
     var partitionedTo = BoundedCache<Int64, Int64>()
     /// The ctid of each namespace's row when this connection last saw the row (see `pathmirror.move_head`).
-    var places = BoundedCache<Int64, [UInt8]>()
+    var headLocations = BoundedCache<Int64, [UInt8]>()
     /// The ctid of each feed's progress row when this connection last saw the row (see `pathmirror.move_feed`).
-    var feedPlaces: [Int64: [UInt8]] = [:]
+    var feedLocations: [Int64: [UInt8]] = [:]
     /// Whether the session has been set to the fastest compression that the server has.
     var hasChosenPacking = false
     /// The reused buffers in which batches are sent.

@@ -28,7 +28,7 @@ public final class Databases: Sendable {
     private let map: PlacementMap
     private struct State: Sendable {
         var others: [Member] = []
-        var places: [String: Int] = [:]
+        var indices: [String: Int] = [:]
         /// The names of the configured databases. Those that were not added could not be reached yet.
         var awaited: [String] = []
         /// The names of databases that the primary database has removed, or has replaced by another database.
@@ -58,7 +58,7 @@ public final class Databases: Sendable {
     /// Adds a database, which must have the number `nextNumber`, and calls the function set by `forEachOther`.
     public func add(_ member: Member) {
         let onAdded = state.withLock { state in
-            state.places[member.name] = state.others.count
+            state.indices[member.name] = state.others.count
             state.others.append(member)
             return state.onAdded
         }
@@ -81,7 +81,7 @@ public final class Databases: Sendable {
         let (others, awaited) = state.withLock { state in
             (
                 state.others.filter { !state.withdrawn.contains($0.name) },
-                state.awaited.filter { state.places[$0] == nil }
+                state.awaited.filter { state.indices[$0] == nil }
             )
         }
         return ([home] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
@@ -111,7 +111,7 @@ public final class Databases: Sendable {
     private func member(named database: String?) -> Member? {
         guard let database else { return home }
         return state.withLock { state in
-            state.withdrawn.contains(database) ? nil : state.places[database].map { state.others[$0] }
+            state.withdrawn.contains(database) ? nil : state.indices[database].map { state.others[$0] }
         }
     }
 

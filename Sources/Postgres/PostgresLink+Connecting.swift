@@ -47,7 +47,7 @@ extension PostgresLink {
             do throws(PostgresError) {
                 _ = try link.wait(wanted, until: deadline)
             } catch  where error.kind == .timeout {
-                throw PostgresError(.timeout, "no answer in time from \(place(options))")
+                throw PostgresError(.timeout, "no answer in time from \(address(options))")
             }
             switch PQconnectPoll(connection) {
             case PGRES_POLLING_READING: wanted = POLLIN
@@ -74,7 +74,7 @@ extension PostgresLink {
         return options
     }
 
-    private static func place(_ options: [String: String]) -> String {
+    private static func address(_ options: [String: String]) -> String {
         let host = options["host"] ?? options["hostaddr"] ?? "the default host"
         return host + (options["port"].map { ":" + $0 } ?? "")
     }

@@ -210,8 +210,8 @@ extension PostgresURL {
             let name = index < names.count ? names[index] : ""
             let address = index < addresses.count ? addresses[index] : ""
             // If both are given, libpq connects to the address.
-            let place = address.isEmpty ? name : address
-            return Self.isOnThisMachine(place) ? nil : name.isEmpty ? address : name
+            let target = address.isEmpty ? name : address
+            return Self.isOnThisMachine(target) ? nil : name.isEmpty ? address : name
         }
     }
 
@@ -228,10 +228,10 @@ extension PostgresURL {
 
     private static let networkKeywords: Set<String> = ["host", "hostaddr", "sslmode", "sslrootcert"]
 
-    private static func isOnThisMachine(_ place: String) -> Bool {
+    private static func isOnThisMachine(_ target: String) -> Bool {
         // An empty name is the default socket. `/` begins the folder of a socket, `@` an abstract socket.
-        guard let first = place.first, first != "/", first != "@" else { return true }
-        let name = place.lowercased()
+        guard let first = target.first, first != "/", first != "@" else { return true }
+        let name = target.lowercased()
         if name == "localhost" || name.hasSuffix(".localhost") { return true }
         var four = in_addr()
         if inet_pton(AF_INET, name, &four) == 1 { return UInt32(bigEndian: four.s_addr) >> 24 == 127 }

@@ -3,7 +3,7 @@ import Glibc
 /// Creates the data folder: first under a temporary name, then renamed when it is complete and on disk. The remains of
 /// an interrupted creation never count as a cluster, and the next creation removes them.
 struct ClusterCreation {
-    let place: ClusterPaths
+    let paths: ClusterPaths
     let user: ServerUser
     let binaries: PostgresBinaries
     let durability: ClusterSettings.Durability
@@ -17,7 +17,7 @@ struct ClusterCreation {
 
     func run() throws(ClusterError) {
         removeUnfinished()
-        let unfinished = "\(place.base)/\(Self.unfinishedPrefix)\(getpid())"
+        let unfinished = "\(paths.base)/\(Self.unfinishedPrefix)\(getpid())"
         guard mkdir(unfinished, 0o700) == 0 else { throw ClusterFiles.fail("create the folder \(unfinished)") }
         do throws(ClusterError) {
             try ClusterFiles.own(unfinished, user)
@@ -27,10 +27,10 @@ struct ClusterCreation {
             if durability == .full {
                 try sync(unfinished)
             }
-            guard rename(unfinished, place.data) == 0 else {
-                throw ClusterFiles.fail("rename \(unfinished) to \(place.data)")
+            guard rename(unfinished, paths.data) == 0 else {
+                throw ClusterFiles.fail("rename \(unfinished) to \(paths.data)")
             }
-            try ClusterFiles.syncDirectory(place.base)
+            try ClusterFiles.syncDirectory(paths.base)
         } catch {
             ClusterFiles.removeTree(unfinished)
             throw error
@@ -38,8 +38,8 @@ struct ClusterCreation {
     }
 
     private func removeUnfinished() {
-        for name in ClusterFiles.names(in: place.base) where name.hasPrefix(Self.unfinishedPrefix) {
-            ClusterFiles.removeTree("\(place.base)/\(name)")
+        for name in ClusterFiles.names(in: paths.base) where name.hasPrefix(Self.unfinishedPrefix) {
+            ClusterFiles.removeTree("\(paths.base)/\(name)")
         }
     }
 

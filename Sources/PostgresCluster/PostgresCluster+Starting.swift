@@ -14,57 +14,57 @@ extension PostgresCluster {
         let root = try ClusterFiles.absolute(settings.dataDirectory)
         var locks = [try DirectoryLock(root)]
         let user = try ServerUser(existingData: root + "/pgdata")
-        let place = try ClusterPaths(root: root, user: user, progress: progress)
-        if place.isElsewhere {
+        let paths = try ClusterPaths(root: root, user: user, progress: progress)
+        if paths.isElsewhere {
             // Two links may lead to one cluster.
-            locks.append(try DirectoryLock(place.base))
+            locks.append(try DirectoryLock(paths.base))
         }
-        let version = ClusterCreation.version(place.data)
+        let version = ClusterCreation.version(paths.data)
         let binaries = try PostgresBinaries.find(existing: version)
         if version == nil {
-            progress("creating a PostgreSQL \(binaries.majorVersion) cluster in \(place.data)")
-            try ClusterCreation(place: place, user: user, binaries: binaries, durability: settings.durability).run()
+            progress("creating a PostgreSQL \(binaries.majorVersion) cluster in \(paths.data)")
+            try ClusterCreation(paths: paths, user: user, binaries: binaries, durability: settings.durability).run()
         } else {
-            try requireOwner(place, user)
-            try StalePostmaster.clear(data: place.data, socketDirectory: place.socketDirectory, progress: progress)
+            try requireOwner(paths, user)
+            try StalePostmaster.clear(data: paths.data, socketDirectory: paths.socketDirectory, progress: progress)
         }
-        let configuration = ServerConfiguration.text(settings, hasLZ4: hasLZ4(place, user, binaries))
-        try ClusterFiles.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
-        let postmaster = try launch(place, user, binaries, settings)
-        return PostgresCluster(postmaster, place, locks, majorVersion: binaries.majorVersion)
+        let configuration = ServerConfiguration.text(settings, hasLZ4: hasLZ4(paths, user, binaries))
+        try ClusterFiles.write(paths.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
+        let postmaster = try launch(paths, user, binaries, settings)
+        return PostgresCluster(postmaster, paths, locks, majorVersion: binaries.majorVersion)
     }
 
     /// Whether the server was built with LZ4, which costs a fraction of the standard compression.
-    private static func hasLZ4(_ place: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
+    private static func hasLZ4(_ paths: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
         let question = [
-            binaries.postgres, "-D", place.data, "-c", "wal_compression=lz4", "-C", "wal_compression",
+            binaries.postgres, "-D", paths.data, "-c", "wal_compression=lz4", "-C", "wal_compression",
         ]
         return (try? ChildProcess.run(user.command(question)))?.status == 0
     }
 
-    private static func requireOwner(_ place: ClusterPaths, _ user: ServerUser) throws(ClusterError) {
-        guard let owner = ClusterFiles.status(place.data)?.st_uid, owner != user.userID else { return }
+    private static func requireOwner(_ paths: ClusterPaths, _ user: ServerUser) throws(ClusterError) {
+        guard let owner = ClusterFiles.status(paths.data)?.st_uid, owner != user.userID else { return }
         throw ClusterError(
             .system,
-            "the cluster in \(place.data) belongs to the user \(ServerUser.name(of: owner)): "
+            "the cluster in \(paths.data) belongs to the user \(ServerUser.name(of: owner)): "
                 + "start as that user or as root, or name another data directory")
     }
 
     /// Starts the server and waits until it answers. Retries only while the last processes of a crashed server still
     /// hold its shared memory.
     private static func launch(
-        _ place: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
+        _ paths: ClusterPaths, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
     ) throws(ClusterError) -> Postmaster {
-        let log = try openLog(place.log)
+        let log = try openLog(paths.log)
         defer { close(log) }
-        let arguments = ServerConfiguration.arguments(data: place.data, socketDirectory: place.socketDirectory)
+        let arguments = ServerConfiguration.arguments(data: paths.data, socketDirectory: paths.socketDirectory)
         var waitedMilliseconds: Milliseconds = 0
         while true {
             let logStart = lseek(log, 0, SEEK_END)
             let command = user.command([binaries.postgres] + arguments)
             let postmaster = Postmaster(try ChildProcess.spawn(command, output: log))
             do throws(ClusterError) {
-                try waitUntilReady(postmaster, place, settings, logStart)
+                try waitUntilReady(postmaster, paths, settings, logStart)
                 return postmaster
             } catch {
                 if postmaster.isRunning {
@@ -75,7 +75,7 @@ extension PostgresCluster {
                     }
                 }
                 guard waitedMilliseconds < 10_000,
-                    logTail(place, from: logStart).contains("pre-existing shared memory block")
+                    logTail(paths, from: logStart).contains("pre-existing shared memory block")
                 else {
                     throw error
                 }
@@ -98,10 +98,10 @@ extension PostgresCluster {
     private static let logBytesMax = 10 * 1024 * 1024
 
     private static func waitUntilReady(
-        _ postmaster: Postmaster, _ place: ClusterPaths, _ settings: ClusterSettings, _ logStart: off_t
+        _ postmaster: Postmaster, _ paths: ClusterPaths, _ settings: ClusterSettings, _ logStart: off_t
     ) throws(ClusterError) {
         // This database exists from the beginning; the cluster's own may not exist yet.
-        let maintenance = url(place, database: "postgres")
+        let maintenance = url(paths, database: "postgres")
         var connection = PostgresConnectionSettings()
         connection.connectTimeoutMilliseconds = 5_000
         let start = ContinuousClock.now
@@ -116,14 +116,14 @@ extension PostgresCluster {
             } catch {
                 if let status = postmaster.exitStatus {
                     throw ClusterError(
-                        .start, "PostgreSQL ended while starting (exit status \(status)): \(reason(place, logStart))")
+                        .start, "PostgreSQL ended while starting (exit status \(status)): \(reason(paths, logStart))")
                 }
                 let now = ContinuousClock.now
                 guard now < limit else {
                     throw ClusterError(
                         .start,
                         "PostgreSQL did not answer within \(settings.startTimeoutMilliseconds) ms "
-                            + "(\(error.message)); see \(place.log)"
+                            + "(\(error.message)); see \(paths.log)"
                     )
                 }
                 // Refused connections are normal during the start. Any other error comes from creating the database.
@@ -149,17 +149,17 @@ extension PostgresCluster {
 
     /// Returns the fatal message that PostgreSQL logged during this start, or else the last line. If the message only
     /// reports errors in a configuration file, returns the line before it.
-    private static func reason(_ place: ClusterPaths, _ logStart: off_t) -> String {
-        let lines = logTail(place, from: logStart).split(whereSeparator: \.isNewline)
+    private static func reason(_ paths: ClusterPaths, _ logStart: off_t) -> String {
+        let lines = logTail(paths, from: logStart).split(whereSeparator: \.isNewline)
         var line = lines.last ?? "no log output"
         if let fatal = lines.firstIndex(where: { $0.contains("FATAL:") }) {
             line = lines[fatal].contains("configuration file") && fatal > 0 ? lines[fatal - 1] : lines[fatal]
         }
-        return "\(line) (log: \(place.log))"
+        return "\(line) (log: \(paths.log))"
     }
 
-    private static func logTail(_ place: ClusterPaths, from start: off_t) -> String {
-        guard let size = ClusterFiles.status(place.log)?.st_size, size > start else { return "" }
-        return ClusterFiles.read(place.log, lastBytes: min(Int(size - start), 64 * 1024)) ?? ""
+    private static func logTail(_ paths: ClusterPaths, from start: off_t) -> String {
+        guard let size = ClusterFiles.status(paths.log)?.st_size, size > start else { return "" }
+        return ClusterFiles.read(paths.log, lastBytes: min(Int(size - start), 64 * 1024)) ?? ""
     }
 }

@@ -46,17 +46,17 @@ public final class PostgresCluster: Sendable {
     public let logPath: String
     public let majorVersion: Int
     private let postmaster: Postmaster
-    private let place: ClusterPaths
+    private let paths: ClusterPaths
     private let locks: Mutex<[DirectoryLock]>
 
-    init(_ postmaster: Postmaster, _ place: ClusterPaths, _ locks: [DirectoryLock], majorVersion: Int) {
+    init(_ postmaster: Postmaster, _ paths: ClusterPaths, _ locks: [DirectoryLock], majorVersion: Int) {
         self.postmaster = postmaster
-        self.place = place
+        self.paths = paths
         self.locks = Mutex(locks)
         self.majorVersion = majorVersion
-        url = Self.url(place, database: Self.databaseName)
-        psqlCommand = "psql -h \(shellQuoted(place.socketDirectory)) -U \(Self.userName) \(Self.databaseName)"
-        logPath = place.log
+        url = Self.url(paths, database: Self.databaseName)
+        psqlCommand = "psql -h \(shellQuoted(paths.socketDirectory)) -U \(Self.userName) \(Self.databaseName)"
+        logPath = paths.log
     }
 
     deinit {
@@ -106,15 +106,15 @@ public final class PostgresCluster: Sendable {
     private func release() {
         locks.withLock { locks in
             if !locks.isEmpty {
-                place.removeForeignSocketDirectory()
+                paths.removeForeignSocketDirectory()
             }
             locks.removeAll()
         }
     }
 
-    static func url(_ place: ClusterPaths, database: String) -> PostgresURL {
+    static func url(_ paths: ClusterPaths, database: String) -> PostgresURL {
         PostgresURL(
-            socketDirectory: place.socketDirectory, port: ServerConfiguration.port, user: userName, database: database)
+            socketDirectory: paths.socketDirectory, port: ServerConfiguration.port, user: userName, database: database)
     }
 }
 

@@ -61,8 +61,8 @@ extension Op {
         switch self {
         case .auth: .auth
         case .now: .now
-        case .place(.root, _): .root
-        case .place(_, let levelsUp): levelsUp > 0 ? .parent : nil
+        case .location(.root, _): .root
+        case .location(_, let levelsUp): levelsUp > 0 ? .parent : nil
         case .parent: .parent
         case .orderFlag, .queryField: .query
         default: nil

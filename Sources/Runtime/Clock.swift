@@ -98,8 +98,8 @@ public enum Timestamp {
             var end = 0
             func put(_ value: Int, _ width: Int, _ mark: Unicode.Scalar) {
                 var value = value
-                for place in stride(from: end + width - 1, through: end, by: -1) {
-                    buffer[place] = UInt8(ascii: "0") + UInt8(value % 10)
+                for index in stride(from: end + width - 1, through: end, by: -1) {
+                    buffer[index] = UInt8(ascii: "0") + UInt8(value % 10)
                     value /= 10
                 }
                 buffer[end + width] = UInt8(ascii: mark)

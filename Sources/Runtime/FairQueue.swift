@@ -61,7 +61,7 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
     }
 
     private var slots: FairLedger<Group, Member>
-    private var places: FairLedger<Group, Member>
+    private var room: FairLedger<Group, Member>
     private var waiting: [Ticket: Waiting] = [:]
     private var groups = IndexedHeap<Group, Turn>()
     private var lines: [Group: GroupLine] = [:]
@@ -71,10 +71,10 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
 
     /// - Parameters:
     ///   - slots: The items that may be in service at once.
-    ///   - places: The items that may wait at once.
-    public init(slots: Int, places: Int) {
+    ///   - capacity: The items that may wait at once.
+    public init(slots: Int, capacity: Int) {
         self.slots = FairLedger(capacity: slots)
-        self.places = FairLedger(capacity: places)
+        self.room = FairLedger(capacity: capacity)
     }
 
     /// The number of items that wait.
@@ -97,7 +97,7 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
     public mutating func add(
         _ item: Item, for member: Member, of group: Group, isUrgent: Bool = false, deadline: Milliseconds? = nil
     ) -> Ticket? {
-        guard places.take(for: member, of: group) else { return nil }
+        guard room.take(for: member, of: group) else { return nil }
         lastNumber += 1
         let ticket = Ticket(number: lastNumber)
         waiting[ticket] = Waiting(item: item, group: group, member: member)
@@ -157,7 +157,7 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
     private mutating func leave(_ ticket: Ticket, _ item: Waiting) {
         waiting[ticket] = nil
         deadlines.remove(ticket)
-        places.release(by: item.member, of: item.group)
+        room.release(by: item.member, of: item.group)
         lines[item.group]?.lines[item.member]?.arrivals.remove(ticket)
         arrange(item.member, of: item.group)
     }

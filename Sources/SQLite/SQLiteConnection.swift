@@ -7,9 +7,9 @@ public final class SQLiteConnection {
     /// Opens a database, and creates it if it does not exist.
     ///
     /// - Parameter patience: How long to wait if another connection has locked the file, in milliseconds.
-    public init(_ place: SQLiteLocation, patience: Int32 = 0) throws(SQLiteError) {
+    public init(_ location: SQLiteLocation, patience: Int32 = 0) throws(SQLiteError) {
         let name =
-            switch place {
+            switch location {
             case .memory: ":memory:"
             case .file(let path): path
             }

@@ -46,8 +46,8 @@ public struct FeedBinding: Sendable, Hashable {
 
     private static func isID(_ text: String) -> Bool {
         text.utf8.count == 36
-            && text.utf8.enumerated().allSatisfy { place, byte in
-                switch (place, byte) {
+            && text.utf8.enumerated().allSatisfy { index, byte in
+                switch (index, byte) {
                 case (8, _), (13, _), (18, _), (23, _): byte == UInt8(ascii: "-")
                 case (_, 0x30...0x39), (_, 0x61...0x66): true
                 default: false

@@ -41,20 +41,20 @@ extension ChildMap.Slab {
         var rows = 0
         var missing = 0
         for entry in new {
-            let (place, isFound) = old.place(of: entry.key)
-            rows += entry.node.rowCount - (isFound ? old[place].node.rowCount : 0)
-            if isFound { replaced[place] = entry } else { missing += 1 }
+            let (index, isFound) = old.position(of: entry.key)
+            rows += entry.node.rowCount - (isFound ? old[index].node.rowCount : 0)
+            if isFound { replaced[index] = entry } else { missing += 1 }
         }
         if missing == 0 { return Settings(slabs: [.entries(replaced)], count: 0, rowCount: rows) }
         var all = ContiguousArray<ChildMap.Entry>()
         all.reserveCapacity(old.count + missing)
         var next = 0
         for entry in new {
-            let (place, isFound) = old.place(of: entry.key)
+            let (index, isFound) = old.position(of: entry.key)
             if isFound { continue }
-            all.append(contentsOf: replaced[next..<place])
+            all.append(contentsOf: replaced[next..<index])
             all.append(entry)
-            next = place
+            next = index
         }
         // Ascending keys at the right edge fill slabs completely, as they do when set one by one.
         let isAppended = isRightEdge && all.count == old.count + missing

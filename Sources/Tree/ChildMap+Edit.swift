@@ -15,7 +15,7 @@ extension ChildMap.Slab {
         switch self {
         case .paged(let paged): return paged.slab(for: .change).setting(entry, isRightEdge: isRightEdge)
         case .entries(var entries):
-            let (index, isFound) = entries.place(of: entry.key)
+            let (index, isFound) = entries.position(of: entry.key)
             if isFound {
                 let rows = entry.node.rowCount - entries[index].node.rowCount
                 entries[index] = entry
@@ -62,7 +62,7 @@ extension ChildMap.Slab {
         switch self {
         case .paged(let paged): return paged.slab(for: .change).removing(key)
         case .entries(var entries):
-            let (index, isFound) = entries.place(of: key)
+            let (index, isFound) = entries.position(of: key)
             guard isFound else { return nil }
             let rows = entries[index].node.rowCount
             if entries.count == 1 { return (nil, rows) }

@@ -19,7 +19,7 @@ extension ChildMap: Sequence {
                 case .paged(let paged): slab = paged.slab(for: .walk)
                 case .entries(let found):
                     entries = found
-                    index = found.place(of: key).index
+                    index = found.position(of: key).index
                     return
                 }
             }
@@ -85,7 +85,7 @@ extension ChildMap: Sequence {
         case .entries(let entries):
             var end = entries.count
             if let key {
-                let (index, isFound) = entries.place(of: key)
+                let (index, isFound) = entries.position(of: key)
                 end = isFound ? index + 1 : index
             }
             for entry in entries[..<end].reversed() where !body(entry) { return false }

@@ -98,7 +98,7 @@ public struct ChildMap: Sendable {
             case .inner(let inner): slab = inner.slabs[inner.slot(of: key)]
             case .paged(let paged): slab = paged.slab(for: .read)
             case .entries(let entries):
-                let (index, isFound) = entries.place(of: key)
+                let (index, isFound) = entries.position(of: key)
                 return isFound ? entries[index].node : nil
             }
         }
@@ -146,7 +146,7 @@ public struct ChildMap: Sendable {
 extension UnsafeBufferPointer<ChildMap.Entry> {
     /// Returns the key's index, or the index at which it would be inserted.
     @inline(__always)
-    func place(of key: Key) -> (index: Int, isFound: Bool) {
+    func position(of key: Key) -> (index: Int, isFound: Bool) {
         key.text.withBytes { bytes in
             var low = 0
             var high = count
@@ -164,8 +164,8 @@ extension UnsafeBufferPointer<ChildMap.Entry> {
 extension ContiguousArray<ChildMap.Entry> {
     /// Returns the key's index, or the index at which it would be inserted.
     @inline(__always)
-    func place(of key: Key) -> (index: Int, isFound: Bool) {
-        withUnsafeBufferPointer { $0.place(of: key) }
+    func position(of key: Key) -> (index: Int, isFound: Bool) {
+        withUnsafeBufferPointer { $0.position(of: key) }
     }
 
     /// Returns a copy with one more entry, of exactly the needed size.

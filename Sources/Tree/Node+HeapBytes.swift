@@ -126,9 +126,9 @@ struct HeapCount {
         let count = text.utf8.count
         if count <= Self.mostInlineBytes { return }
         let address = text.withBytes { UInt(bitPattern: $0.baseAddress) }
-        let place = Int(address >> 4) & (seen.count - 1)
-        if seen[place] == address { return }
-        seen[place] = address
+        let slot = Int(address >> 4) & (seen.count - 1)
+        if seen[slot] == address { return }
+        seen[slot] = address
         bytes += Self.bytes(ofText: count)
     }
 }

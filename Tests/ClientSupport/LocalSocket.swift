@@ -14,9 +14,9 @@ public enum LocalSocket {
         var address = loopback(port: 0)
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { place -> Int32 in
-                guard bind(listener, place, length) == 0, Glibc.listen(listener, 512) == 0 else { return -1 }
-                return getsockname(listener, place, &length)
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { socketAddress -> Int32 in
+                guard bind(listener, socketAddress, length) == 0, Glibc.listen(listener, 512) == 0 else { return -1 }
+                return getsockname(listener, socketAddress, &length)
             }
         }
         guard result == 0 else {

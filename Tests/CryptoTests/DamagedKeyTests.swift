@@ -30,11 +30,11 @@ struct DamagedKeyTests {
             for _ in 0..<150 {
                 var text = Array(original.utf8)
                 for _ in 0...random.below(3) {
-                    let place = random.below(text.count)
+                    let offset = random.below(text.count)
                     if random.oneIn(3) {
-                        text.removeSubrange(place..<min(text.count, place + 1 + random.below(40)))
+                        text.removeSubrange(offset..<min(text.count, offset + 1 + random.below(40)))
                     } else {
-                        text[place] = UInt8(random.below(128))
+                        text[offset] = UInt8(random.below(128))
                     }
                 }
                 // Some remain valid keys, and must be usable.

@@ -105,8 +105,8 @@ import Tree
                     return follower.snapshot.seq > 0
                 })
             let listener = RecordingListener()
-            let place = Path(splitting: "a")
-            listener.started(follower.subscribe(listener, at: place), at: place)
+            let path = Path(splitting: "a")
+            listener.started(follower.subscribe(listener, at: path), at: path)
             for value in 0..<20 as Range<Int64> { _ = writer.write(.set("a/b", .int(value))) }
             #expect(listener.wait { $0.root[Path(splitting: "a/b")] == .int(19) } != nil)
             #expect(listener.now.mistakes == [])

@@ -28,23 +28,23 @@ import Tree
             var listeners: [(RecordingListener, LiveNamespace, Path)] = []
             for _ in 0..<200 {
                 let namespace = random.random.pick(namespaces)
-                let place = random.path(maxDepth: 2)
+                let path = random.path(maxDepth: 2)
                 let listener = RecordingListener()
-                listener.started(namespace.subscribe(listener, at: place), at: place)
-                listeners.append((listener, namespace, place))
+                listener.started(namespace.subscribe(listener, at: path), at: path)
+                listeners.append((listener, namespace, path))
                 if random.random.oneIn(3) {
-                    let (gone, namespace, place) = listeners.remove(at: random.random.below(listeners.count))
-                    namespace.unsubscribe(gone, at: place)
+                    let (gone, namespace, path) = listeners.remove(at: random.random.below(listeners.count))
+                    namespace.unsubscribe(gone, at: path)
                     #expect(gone.now.mistakes == [])
                 }
             }
             for writer in writers { writer.join() }
             let stored = try StoredState(url)
             stored.check(equals: namespaces)
-            for (listener, namespace, place) in listeners {
-                #expect(namespace.snapshot.root[place] == listener.now.root[place])
+            for (listener, namespace, path) in listeners {
+                #expect(namespace.snapshot.root[path] == listener.now.root[path])
                 #expect(listener.now.mistakes == [])
-                namespace.unsubscribe(listener, at: place)
+                namespace.unsubscribe(listener, at: path)
             }
             #expect(namespaces.allSatisfy { $0.listenerCount == 0 })
         }
@@ -60,15 +60,15 @@ import Tree
             switch random.random.below(5) {
             case 0, 1:
                 let listener = RecordingListener()
-                let place = random.writablePath(maxDepth: 4)
-                index.add(listener, at: place)
-                model.append((listener, place))
+                let path = random.writablePath(maxDepth: 4)
+                index.add(listener, at: path)
+                model.append((listener, path))
             case 2 where !model.isEmpty:
-                let (listener, place) = model.remove(at: random.random.below(model.count))
-                index.remove(listener, at: place)
+                let (listener, path) = model.remove(at: random.random.below(model.count))
+                index.remove(listener, at: path)
                 // A second removal, and a removal at a path without the listener, have no effect.
-                index.remove(listener, at: place)
-                index.remove(listener, at: place.appending(random.key()))
+                index.remove(listener, at: path)
+                index.remove(listener, at: path.appending(random.key()))
             default:
                 let changed = random.writablePath(maxDepth: 4)
                 var found: [ObjectIdentifier] = []
@@ -81,7 +81,7 @@ import Tree
             }
             #expect(index.count == model.count)
         }
-        for (listener, place) in model { index.remove(listener, at: place) }
+        for (listener, path) in model { index.remove(listener, at: path) }
         #expect(index.isEmpty)
     }
 

@@ -17,8 +17,8 @@ import Tree
             guard let large = Self.evaluated(random.write(), on: root),
                 let small = Self.evaluated(random.write(), on: root)
             else { continue }
-            let places = TouchedPaths(large.changes)
-            guard !small.changes.contains(where: places.conflicts) else {
+            let touched = TouchedPaths(large.changes)
+            guard !small.changes.contains(where: touched.conflicts) else {
                 conflicting += 1
                 continue
             }

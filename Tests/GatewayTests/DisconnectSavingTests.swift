@@ -16,15 +16,15 @@ import Wire
         private(set) var machine = DisconnectSaving()
 
         /// Requests that a value be written at a path.
-        func put(_ place: String, _ request: Int64, since revision: Int? = nil) -> [Effect] {
+        func put(_ path: String, _ request: Int64, since revision: Int? = nil) -> [Effect] {
             var queue = machine.operations
-            queue.put(Path(splitting: place), .int(request))
+            queue.put(Path(splitting: path), .int(request))
             return machine.change(to: queue, since: revision ?? machine.revision, by: request)
         }
 
-        func cancel(_ place: String, _ request: Int64) -> [Effect] {
+        func cancel(_ path: String, _ request: Int64) -> [Effect] {
             var queue = machine.operations
-            queue.cancel(Path(splitting: place))
+            queue.cancel(Path(splitting: path))
             return machine.change(to: queue, since: machine.revision, by: request)
         }
 
@@ -34,7 +34,7 @@ import Wire
 
         func login() -> [Effect] { machine.loginChanged() }
         func ended(_ outcome: SaveOutcome) -> [Effect] { machine.saveEnded(outcome) }
-        var places: [String] { machine.operations.places }
+        var paths: [String] { machine.operations.paths }
     }
 
     private let saving = Saving()
@@ -52,7 +52,7 @@ import Wire
         #expect(!saving.machine.isSaving)
         #expect(saving.put("b", 2) == [save(2)])
         #expect(saving.ended(.saved) == [.accept(2)])
-        #expect(saving.places == ["/a", "/b"])
+        #expect(saving.paths == ["/a", "/b"])
     }
 
     @Test func nothingIsSavedWhereThereIsNothing() {
@@ -78,7 +78,7 @@ import Wire
         #expect(saving.put("c", 4) == [])
         #expect(saving.ended(.saved) == [.accept(1), save(2)])
         #expect(saving.ended(.saved) == [.accept(2), .accept(3), .accept(4)])
-        #expect(saving.places == ["/b", "/c"])
+        #expect(saving.paths == ["/b", "/c"])
     }
 
     @Test func anAnswerThatNobodyWaitsForChangesNothing() {
@@ -95,7 +95,7 @@ import Wire
         #expect(saving.cancel("a", 2) == [save(2)])
         #expect(saving.cancel("a", 3) == [])
         #expect(saving.ended(.refused) == [.refuse(2), .refuse(3)])
-        #expect(saving.places == ["/a"])
+        #expect(saving.paths == ["/a"])
     }
 
     // MARK: Logins
@@ -123,11 +123,11 @@ import Wire
         _ = saving.put("b", 2)
         _ = saving.put("c", 3)
         #expect(saving.ended(.refused) == [.refuse(2), .refuse(3)])
-        #expect(saving.places == ["/a"])
+        #expect(saving.paths == ["/a"])
         #expect(saving.machine.mustBeExecuted && !saving.machine.isSaving)
         #expect(saving.put("d", 4) == [save(3)])
         #expect(saving.ended(.saved) == [.accept(4)])
-        #expect(saving.places == ["/a", "/d"])
+        #expect(saving.paths == ["/a", "/d"])
     }
 
     @Test func theFirstSaveMayBeTriedAgain() {
@@ -146,7 +146,7 @@ import Wire
         queue.put(Path(splitting: "b"), .int(2))
         #expect(saving.ended(.refused) == [.refuse(1)])
         #expect(saving.change(to: queue, since: revision, 2) == [.refuse(2)])
-        #expect(saving.places.isEmpty && !saving.machine.isSaving)
+        #expect(saving.paths.isEmpty && !saving.machine.isSaving)
     }
 
     @Test func whatWasBuiltOnSomethingSavedHolds() {
@@ -156,7 +156,7 @@ import Wire
         queue.put(Path(splitting: "b"), .int(2))
         #expect(saving.ended(.saved) == [.accept(1)])
         #expect(saving.change(to: queue, since: revision, 2) == [save(2)])
-        #expect(saving.places == ["/a", "/b"])
+        #expect(saving.paths == ["/a", "/b"])
     }
 
     // MARK: The end
@@ -167,7 +167,7 @@ import Wire
         _ = saving.put("b", 2)
         _ = saving.put("c", 3)
         #expect(saving.ended(.over) == [.close])
-        #expect(saving.places.isEmpty && !saving.machine.mustBeExecuted)
+        #expect(saving.paths.isEmpty && !saving.machine.mustBeExecuted)
         // No operation is saved again: other gateways have executed the saved operations.
         #expect(saving.put("d", 4) == [])
         #expect(saving.cancel("d", 5) == [])
@@ -179,10 +179,10 @@ import Wire
         _ = saving.put("a", 1)
         _ = saving.put("b", 2)
         #expect(saving.ended(.unknown) == [.close])
-        #expect(saving.machine.mustBeExecuted && saving.places == ["/a", "/b"])
+        #expect(saving.machine.mustBeExecuted && saving.paths == ["/a", "/b"])
         #expect(saving.put("c", 3) == [])
         #expect(saving.login() == [])
-        #expect(!saving.machine.isSaving && saving.places == ["/a", "/b"])
+        #expect(!saving.machine.isSaving && saving.paths == ["/a", "/b"])
     }
 
     @Test func aSaveUnderWayIsReasonToExecute() {
@@ -222,7 +222,7 @@ import Wire
 
 extension DisconnectQueue {
     /// The paths of the operations.
-    fileprivate var places: [String] {
+    fileprivate var paths: [String] {
         operations.flatMap { $0.changes.map { "\($0.path)" } }.sorted()
     }
 }

@@ -52,12 +52,12 @@ import Testing
         #expect(take(try request(good, "POST", "/.feeds/orders/pull?ns=other")) == nil)
         #expect(take(try request(good, body: #"{"max":2}"#)) == nil)
         let parts = good.split(separator: " ").map(String.init)
-        for (place, other) in [
+        for (index, other) in [
             "x", "9", "1800000001", "any", "192.0.2.1", "00000000000000aa", String(repeating: "0", count: 64),
         ]
         .enumerated() {
             var changed = parts
-            changed[place] = other
+            changed[index] = other
             #expect(take(try request(changed.joined(separator: " "))) == nil, "\(changed)")
         }
         for text in ["", "x", parts.dropLast().joined(separator: " "), good + " x", String(repeating: "x", count: 500)]

@@ -58,9 +58,9 @@ import Tree
         try withGateway { gateway in
             let writer = try WebClient(gateway.port)
             for value in 1...10 { _ = try writer.request("PUT", "/a/k\(value).json", body: "\(value)") }
-            let place = Path(splitting: "a")
+            let path = Path(splitting: "a")
             let snapshot = try gateway.engine.namespace("default").snapshot
-            let ids = EventIDs(try gateway.engine.namespace("default"), place, snapshot.rules)
+            let ids = EventIDs(try gateway.engine.namespace("default"), path, snapshot.rules)
             let batches = MutexBox<[Int64: [UInt8]]>([:])
             let isRead = Condition(false)
             gateway.engine.engine.readLog(

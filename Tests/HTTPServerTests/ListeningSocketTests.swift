@@ -106,10 +106,10 @@ private final class BoundPort {
         holder = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var one: Int32 = 1
         setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
-        var (place, length) = try #require(ListenAddress(host: "127.0.0.1", port: 0).makeSocketAddress())
-        try #require(pathmirror_bind(holder, &place, length) == 0)
-        try #require(pathmirror_local_address(holder, &place) == 0)
-        number = PeerAddress(place).port
+        var (address, length) = try #require(ListenAddress(host: "127.0.0.1", port: 0).makeSocketAddress())
+        try #require(pathmirror_bind(holder, &address, length) == 0)
+        try #require(pathmirror_local_address(holder, &address) == 0)
+        number = PeerAddress(address).port
     }
 
     deinit { close(holder) }

@@ -66,10 +66,10 @@ import Testing
 
             """
         var room = ""
-        for (place, event) in Self.events() {
-            if place != room {
-                text += "\n## \(place)\n\n| message | level | fields | what to do |\n| --- | --- | --- | --- |\n"
-                room = place
+        for (section, event) in Self.events() {
+            if section != room {
+                text += "\n## \(section)\n\n| message | level | fields | what to do |\n| --- | --- | --- | --- |\n"
+                room = section
             }
             let fields = event.fields.map { "`\($0)`" }.joined(separator: ", ")
             let levels = event.levels.joined(separator: ", ")

@@ -30,16 +30,16 @@ import Testing
         for length in [1, 7, 8, 9, 15, 16, 17, 23] {
             for filler in [UInt8(ascii: "a"), 0x20, 0x21, 0x23, 0x5B, 0x5D, 0x7E, 0x80, 0xFF] {
                 var bytes = [UInt8](repeating: filler, count: length)
-                for place in 0..<length {
+                for offset in 0..<length {
                     for byte in UInt8.min...UInt8.max {
-                        bytes[place] = byte
+                        bytes[offset] = byte
                         let found = fast(bytes, 0, andDelete)
                         if found != slow(bytes, 0, andDelete) {
                             Issue.record("\(bytes): \(found)")
                             return
                         }
                     }
-                    bytes[place] = filler
+                    bytes[offset] = filler
                 }
             }
         }

@@ -215,12 +215,12 @@ import Tree
         for _ in 0..<1_500 {
             var bytes = Array(text(&generator).utf8)
             for _ in 0..<Int.random(in: 1...2, using: &generator) {
-                let place = Int.random(in: 0...bytes.count, using: &generator)
+                let offset = Int.random(in: 0...bytes.count, using: &generator)
                 let mark = marks.randomElement(using: &generator) ?? 0
                 switch Int.random(in: 0...2, using: &generator) {
-                case 0 where place < bytes.count: bytes[place] = mark
-                case 1 where place < bytes.count: bytes.remove(at: place)
-                default: bytes.insert(mark, at: place)
+                case 0 where offset < bytes.count: bytes[offset] = mark
+                case 1 where offset < bytes.count: bytes.remove(at: offset)
+                default: bytes.insert(mark, at: offset)
                 }
             }
             let claims = isTaken { _ = try ClaimsReader.value(bytes) }

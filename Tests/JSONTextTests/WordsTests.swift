@@ -57,7 +57,7 @@ import Tokens
             Issue.record("\(text) was taken")
         } catch {
             #expect(error.reason == words)
-            #expect(error.place == SourcePosition(line: line, column: column))
+            #expect(error.position == SourcePosition(line: line, column: column))
         }
     }
 
@@ -82,10 +82,10 @@ import Tokens
             Issue.record("not an object with an array")
             return
         }
-        #expect(value.place == SourcePosition(line: 1, column: 1))
+        #expect(value.position == SourcePosition(line: 1, column: 1))
         #expect(members.map(\.key) == ["é", "b"])
-        #expect(members.map(\.place) == [SourcePosition(line: 2, column: 3), SourcePosition(line: 4, column: 2)])
-        #expect(items.map(\.place) == [SourcePosition(line: 2, column: 10), SourcePosition(line: 3, column: 2)])
-        #expect(members[1].value.place == SourcePosition(line: 4, column: 8))
+        #expect(members.map(\.position) == [SourcePosition(line: 2, column: 3), SourcePosition(line: 4, column: 2)])
+        #expect(items.map(\.position) == [SourcePosition(line: 2, column: 10), SourcePosition(line: 3, column: 2)])
+        #expect(members[1].value.position == SourcePosition(line: 4, column: 8))
     }
 }

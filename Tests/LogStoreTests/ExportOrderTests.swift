@@ -20,12 +20,12 @@ import Tree
                 _ = try connection.commit(
                     writer.batch([[Change(path: random.path(maxDepth: 2), value: random.tree(depth: 4))]]))
             }
-            let places = [.root] + (0..<6).map { _ in random.path(maxDepth: 3) }
-            for place in places {
-                let expected = Self.text(writer.root[place]) + "\n"
+            let paths = [.root] + (0..<6).map { _ in random.path(maxDepth: 3) }
+            for path in paths {
+                let expected = Self.text(writer.root[path]) + "\n"
                 for bound in Self.bounds {
-                    let text = try export(connection, record, at: place, bound)
-                    #expect(text == expected, "\(place), \(bound) bytes held")
+                    let text = try export(connection, record, at: path, bound)
+                    #expect(text == expected, "\(path), \(bound) bytes held")
                 }
             }
         }
@@ -64,11 +64,11 @@ import Tree
     }
 
     private func export(
-        _ connection: LogConnection, _ record: NamespaceRecord, at place: Path, _ bound: Int
+        _ connection: LogConnection, _ record: NamespaceRecord, at path: Path, _ bound: Int
     ) throws -> String {
         var text: [UInt8] = []
         let order = BranchOrder(maxBytes: bound)
-        try Exporter(connection, record, at: place, order: order) { text += $0 }.run()
+        try Exporter(connection, record, at: path, order: order) { text += $0 }.run()
         return String(decoding: text, as: UTF8.self)
     }
 

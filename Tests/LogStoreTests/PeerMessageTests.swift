@@ -123,11 +123,11 @@ import Testing
         let copy = try #require(PeerMessage(payload: "\(self.payload(of: message))"))
         #expect(copy == message && Self.seal.isGenuine(copy))
         let parts = payload(of: message).split(separator: " ", maxSplits: 4).map(String.init)
-        for (place, other) in ["abd", "13", "3457", String(repeating: "0", count: 32), "some text 0=2"]
+        for (index, other) in ["abd", "13", "3457", String(repeating: "0", count: 32), "some text 0=2"]
             .enumerated()
         {
             var changed = parts
-            changed[place] = other
+            changed[index] = other
             let forged = try #require(PeerMessage(payload: changed.joined(separator: " ")))
             #expect(!Self.seal.isGenuine(forged), "\(changed)")
         }

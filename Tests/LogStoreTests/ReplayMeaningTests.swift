@@ -71,21 +71,21 @@ import Tree
             var entries = EntryGenerator(seed: seed)
             var model = PlainRows()
             for step in 0..<20 {
-                let place = entries.place(model)
+                let location = entries.location(model)
                 var rows = entries.tree.random.shuffled(
-                    PlainRows(Node.null.replacing(place, with: entries.value(4))).rows)
-                if rows.isEmpty { rows = [(place, .int(1))] }
-                model.apply([Change(path: place, value: .null)], isReplaced: true)
+                    PlainRows(Node.null.replacing(location, with: entries.value(4))).rows)
+                if rows.isEmpty { rows = [(location, .int(1))] }
+                model.apply([Change(path: location, value: .null)], isReplaced: true)
                 model.apply(rows.map { Change(path: $0.0, value: $0.1) })
                 var settings = Importer.Settings()
                 settings.bufferBytes = 40
-                let importer = try Importer(connection, named: "import", at: place, settings: settings)
+                let importer = try Importer(connection, named: "import", at: location, settings: settings)
                 for (path, value) in rows { try importer.add(Array(path.description.utf8), value) }
                 try importer.finish()
                 let seq = importer.lastSeq
                 try #require(live.waitFor(seq))
                 try #require(
-                    PlainRows(live.snapshot.root) == model, "the gateway: seed \(seed), step \(step), \(place)")
+                    PlainRows(live.snapshot.root) == model, "the gateway: seed \(seed), step \(step), \(location)")
                 let applier = EntryApplier(connection, target)
                 try LogLines(connection, record).run(from: seq, to: seq, time: { "\($0)" }) {
                     try applier.add($0, number: 1, byteCount: 1)
@@ -93,7 +93,7 @@ import Tree
                 try applier.finish()
                 for name in ["import", "replayed"] {
                     try #require(
-                        try read(connection, name) == model, "\(name) in SQL: seed \(seed), step \(step), \(place)")
+                        try read(connection, name) == model, "\(name) in SQL: seed \(seed), step \(step), \(location)")
                 }
             }
             try check(connection, [record, target], model)
@@ -248,7 +248,7 @@ private struct EntryGenerator {
     }
 
     /// Returns a random path, mostly one with a value.
-    mutating func place(_ rows: PlainRows) -> Path {
+    mutating func location(_ rows: PlainRows) -> Path {
         guard !rows.leaves.isEmpty, !tree.random.oneIn(3) else { return path(1 + tree.random.below(3)) }
         let leaf = tree.random.pick(rows.leaves.keys.sorted { "\($0)" < "\($1)" })
         return leaf.prefix(tree.random.below(leaf.depth + 1))
@@ -257,20 +257,22 @@ private struct EntryGenerator {
     mutating func next(_ rows: PlainRows) -> [Change] {
         var changes: [Change] = []
         for _ in 0..<1 + tree.random.below(6) {
-            var place = place(rows)
+            var location = location(rows)
             var value = tree.random.oneIn(3) ? Node.null : value(2)
             switch tree.random.below(4) {
             case 0:
-                place = place.appending(.priority)
+                location = location.appending(.priority)
                 value = tree.random.oneIn(4) ? .null : scalar()
-            case 1 where !place.isRoot:
+            case 1 where !location.isRoot:
                 // A sibling of a removed value.
-                place = (place.parent ?? .root).appending(tree.random.pick(Self.keys))
+                location = (location.parent ?? .root).appending(tree.random.pick(Self.keys))
             default: break
             }
-            if place.isRoot { place = path(1) }
-            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
-            changes.append(Change(path: place, value: value))
+            if location.isRoot { location = path(1) }
+            guard !changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) else {
+                continue
+            }
+            changes.append(Change(path: location, value: value))
         }
         return tree.random.shuffled(changes)
     }

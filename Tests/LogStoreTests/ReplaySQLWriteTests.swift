@@ -146,21 +146,21 @@ struct SQLWriteGenerator {
         let base = tree.random.oneIn(8) ? Self.long : .root
         switch tree.random.below(10) {
         case 0, 1, 2:
-            let place = base.appending(tree.path(maxDepth: 1))
-            let changes = try tree.changes(atMost: 4, below: place).map {
+            let path = base.appending(tree.path(maxDepth: 1))
+            let changes = try tree.changes(atMost: 4, below: path).map {
                 Change(path: $0.path, value: try Self.storable($0.value))
             }
-            .sorted { Self.key($0, place).isBefore(Self.key($1, place)) }
+            .sorted { Self.key($0, path).isBefore(Self.key($1, path)) }
             return pair(
-                "update", place, Self.object(changes, below: place),
-                Write(.update(base: place, changes), operation: .update, byteCount: 64, auth: .admin))
+                "update", path, Self.object(changes, below: path),
+                Write(.update(base: path, changes), operation: .update, byteCount: 64, auth: .admin))
         case 3: return set(base.appending(tree.path(maxDepth: 3)), .null)
         case 4:
             let delta = Node.serverValue(ServerValue(.increment(.int(Int64(tree.random.below(9) - 4)))))
             return set(base.appending(tree.path(maxDepth: 3)), delta)
         case 5, 6:
-            let place = base.appending(tree.path(maxDepth: 2)).appending(.priority)
-            return set(place, tree.random.oneIn(5) ? .null : try Self.storable(tree.priority()))
+            let path = base.appending(tree.path(maxDepth: 2)).appending(.priority)
+            return set(path, tree.random.oneIn(5) ? .null : try Self.storable(tree.priority()))
         default: return set(base.appending(tree.path(maxDepth: 4)), try Self.storable(tree.tree(depth: 3)))
         }
     }

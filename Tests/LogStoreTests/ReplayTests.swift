@@ -378,9 +378,9 @@ extension TreeGenerator {
             let isFree = !changes.contains { $0.path.contains(path) || path.contains($0.path) }
             if isFree { changes.append(Change(path: path, value: value)) }
             if random.oneIn(6), isFree || !changes.contains(where: { $0.path.contains(path) }) {
-                let place = path.appending(.priority)
-                if !changes.contains(where: { $0.path == place }) {
-                    changes.append(Change(path: place, value: priority()))
+                let priorityPath = path.appending(.priority)
+                if !changes.contains(where: { $0.path == priorityPath }) {
+                    changes.append(Change(path: priorityPath, value: priority()))
                 }
             }
         }

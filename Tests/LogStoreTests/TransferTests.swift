@@ -75,12 +75,12 @@ import Tree
                 writer.set(
                     "", try JSONParser.parse("{\"a\":{\"b\":1,\".priority\":2},\"l\":{\".value\":3,\".priority\":4}}")))
             var root = writer.root
-            for place in ["a/b", "l/m"] {
-                try load(connection, record, Array(text.utf8), at: place)
-                root = root.replacing(Path(splitting: place), with: try JSONParser.parse(text))
-                #expect(try connection.loadTree(record.id).root == root, "\(place)")
+            for path in ["a/b", "l/m"] {
+                try load(connection, record, Array(text.utf8), at: path)
+                root = root.replacing(Path(splitting: path), with: try JSONParser.parse(text))
+                #expect(try connection.loadTree(record.id).root == root, "\(path)")
                 let result = try Verification.run(connection, record)
-                #expect(result.isClean, "\(place): \(result.problems) \(result.differences)")
+                #expect(result.isClean, "\(path): \(result.problems) \(result.differences)")
             }
         }
     }
@@ -158,8 +158,8 @@ import Tree
             var settings = Importer.Settings()
             settings.rowsPerChunk = 10
             let rows = (0..<25).map { (Array("/a/k\($0)".utf8), Node.int(Int64($0))) }
-            let place = Path(splitting: "a")
-            let first = try Importer(connection, record, at: place, settings: settings, fingerprint: "file")
+            let path = Path(splitting: "a")
+            let first = try Importer(connection, record, at: path, settings: settings, fingerprint: "file")
             for (path, value) in rows[..<10] { try first.add(path, value) }
             var writer = BatchWriter(record)
             writer.head = 1
@@ -170,12 +170,12 @@ import Tree
             #expect(!connection.sql.isInTransaction)
             // Otherwise another session would wait for the head's lock, or find the import incomplete.
             #expect(try connection.commit(writer.set("b", .int(1))) == .committed)
-            let second = try Importer(connection, record, at: place, settings: settings, fingerprint: "file")
+            let second = try Importer(connection, record, at: path, settings: settings, fingerprint: "file")
             #expect(second.resumedRows == 0)
             for (path, value) in rows { try second.add(path, value) }
             try second.finish()
             let root = try connection.loadTree(record.id).root
-            #expect(root[place].childCount == 25)
+            #expect(root[path].childCount == 25)
             #expect(root[Path(splitting: "b")] == .int(1))
             #expect(try Verification.run(connection, record).isClean)
         }
@@ -212,12 +212,12 @@ import Tree
             #expect(try Verification.run(connection, target).isClean)
             // A subtree of it, below the longest prefix that is still a plain row and below a longer one.
             for depth in [2, 3, 20] {
-                let place = longPath(0).prefix(depth)
+                let path = longPath(0).prefix(depth)
                 let part = try JSONParser.parse(
-                    String(decoding: try export(connection, source, at: place), as: UTF8.self))
-                #expect(part == writer.root[place])
-                try load(connection, target, Array("{\"x\":1}".utf8), at: place.description)
-                writer.root = writer.root.replacing(place, with: Node(children: [(Key("x"), .int(1))]))
+                    String(decoding: try export(connection, source, at: path), as: UTF8.self))
+                #expect(part == writer.root[path])
+                try load(connection, target, Array("{\"x\":1}".utf8), at: path.description)
+                writer.root = writer.root.replacing(path, with: Node(children: [(Key("x"), .int(1))]))
                 #expect(try connection.loadTree(target.id).root == writer.root)
                 writer.root = try connection.loadTree(source.id).root
                 try load(connection, target, text)
@@ -252,13 +252,13 @@ import Tree
     }
 
     private func load(
-        _ connection: LogConnection, _ record: NamespaceRecord, _ text: [UInt8], at place: String = "",
+        _ connection: LogConnection, _ record: NamespaceRecord, _ text: [UInt8], at location: String = "",
         rowsPerChunk: Int? = nil, pieceBytes: Int = 1_000, bufferBytes: Int = 64
     ) throws {
         var settings = Importer.Settings()
         settings.rowsPerChunk = rowsPerChunk
         settings.bufferBytes = bufferBytes
-        let path = Path(splitting: place)
+        let path = Path(splitting: location)
         let importer = try Importer(
             connection, try #require(try connection.namespace(id: record.id)), at: path, settings: settings)
         do {

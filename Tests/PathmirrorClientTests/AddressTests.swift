@@ -14,12 +14,12 @@ import Tree
         ("example.com", "example.com", 443, true, "default", "/"),
     ])
     func urls(text: String, host: String, port: UInt16, isSecure: Bool, namespace: String, path: String) throws {
-        let (address, place) = try DatabaseAddress.parse(text)
+        let (address, parsedPath) = try DatabaseAddress.parse(text)
         #expect(address == DatabaseAddress(host: host, port: port, isSecure: isSecure, namespace: namespace))
-        #expect(place.description == path)
-        let (again, samePlace) = try DatabaseAddress.parse(address.url(of: place))
+        #expect(parsedPath.description == path)
+        let (again, samePath) = try DatabaseAddress.parse(address.url(of: parsedPath))
         #expect(again == address)
-        #expect(samePlace == place)
+        #expect(samePath == parsedPath)
     }
 
     @Test(arguments: [

@@ -9,7 +9,7 @@ import Tree
 @Suite struct ReferenceTests {
     private let database = TestDatabases.offline()
 
-    @Test func places() {
+    @Test func paths() {
         let root = database.reference()
         #expect(root.key == nil)
         #expect(root.parent == nil)

@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    private static func places(_ database: CommandDatabase) throws -> String? {
+    private static func positions(_ database: CommandDatabase) throws -> String? {
         try database.value(
             "select concat_ws(' ', retained_from, seq, generation) from pathmirror.namespace, pathmirror.feed_progress")
     }
@@ -33,7 +33,7 @@ import Testing
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(run.exitCode == 0)
             #expect(run.errors.hasPrefix("feed posts still needs the entries after seq 2.\n"))
-            #expect(try Self.places(database) == "3 2 2")
+            #expect(try Self.positions(database) == "3 2 2")
             // No gateway runs the feed, so the command fails, but it prints the figures.
             let status = try #require(try database.run(["feed", "status", "posts", "--json"]).json().first)
             guard case .number(let digits) = status["holds_back_seconds"], let late = Double(digits) else {
@@ -49,13 +49,13 @@ import Testing
         try Self.withFeed(#", "retention": "1h", "when_retention_ends": "drop""#) { database throws in
             let dry = try #require(try database.json("log", "prune", "--keep", "2 entries", "--dry-run").first)
             #expect(dry["skipping"] == [["name": "posts", "seq": 2, "entries": 4]] && dry["holders"] == [])
-            #expect(try Self.places(database) == "1 2 2")
+            #expect(try Self.positions(database) == "1 2 2")
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(
                 run.errors.hasPrefix(
                     "feed posts has delayed pruning after seq 2 for longer than its retention: it skips 4 entries.\n"))
             #expect(run.errors.contains("prune: feed posts skips 4 entries that it has not delivered\n"))
-            #expect(try Self.places(database) == "7 6 3")
+            #expect(try Self.positions(database) == "7 6 3")
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }
     }
@@ -64,7 +64,7 @@ import Testing
         try Self.withFeed("") { database throws in
             let run = try database.run(["log", "prune", "--keep", "2 entries", "--force", "--yes"])
             #expect(run.errors.hasPrefix("feed posts has read up to seq 2 and loses the entries after it.\n"))
-            #expect(try Self.places(database) == "7 6 3")
+            #expect(try Self.positions(database) == "7 6 3")
         }
     }
 

@@ -192,9 +192,9 @@ import Testing
 
     @Test func fieldsOfARowAreChecked() throws {
         let bytes: [UInt8] = [1, 0, 0, 0, 2, 0xC3, 0x28]
-        let places: [Range<Int>?] = [0..<1, 1..<5, nil, 5..<7, 5..<5]
+        let ranges: [Range<Int>?] = [0..<1, 1..<5, nil, 5..<7, 5..<5]
         try bytes.withUnsafeBytes { buffer in
-            let row = BinaryCopyRow(buffer, places)
+            let row = BinaryCopyRow(buffer, ranges)
             let count = row.columnCount
             #expect(count == 5)
             let flag = try row.bool(0)

@@ -25,19 +25,19 @@ import Tree
     private func mutate(_ text: [UInt8], _ corpus: [[UInt8]], _ random: inout SeededGenerator) -> [UInt8] {
         var text = text
         for _ in 0...(random.chance(70) ? 0 : random.below(4)) {
-            let place = random.below(text.count + 1)
+            let offset = random.below(text.count + 1)
             switch random.below(6) {
-            case 0 where place < text.count: text[place] = UInt8(random.below(256))
-            case 1 where place < text.count:
-                text.removeSubrange(place..<min(text.count, place + 1 + random.below(20)))
+            case 0 where offset < text.count: text[offset] = UInt8(random.below(256))
+            case 1 where offset < text.count:
+                text.removeSubrange(offset..<min(text.count, offset + 1 + random.below(20)))
             case 2:
                 let other = random.pick(corpus)
                 let start = random.below(other.count)
-                text.insert(contentsOf: other[start..<min(other.count, start + random.below(60))], at: place)
-            case 3 where place < text.count:
-                let part = text[place..<min(text.count, place + random.below(40))]
+                text.insert(contentsOf: other[start..<min(other.count, start + random.below(60))], at: offset)
+            case 3 where offset < text.count:
+                let part = text[offset..<min(text.count, offset + random.below(40))]
                 text.insert(contentsOf: part, at: random.below(text.count))
-            default: text.insert(contentsOf: random.pick(Self.scraps).utf8, at: place)
+            default: text.insert(contentsOf: random.pick(Self.scraps).utf8, at: offset)
             }
         }
         return text

@@ -81,7 +81,7 @@ import Tree
                 let data = maker.data()
                 let auth = maker.auth()
                 let slow = SlowEvaluator(
-                    data: data, newData: .null, place: ["a"], captures: [:], auth: auth, now: 10, query: [:])
+                    data: data, newData: .null, path: ["a"], captures: [:], auth: auth, now: 10, query: [:])
                 let expected = slow.run(expression)
                 let explanation = rules.explainRead(
                     Path([Key("a")]), root: data.node, auth: AuthContext(auth: auth.node), now: 10)
@@ -111,13 +111,13 @@ import Tree
             let decision = rules.mayRead(
                 Path(path.map { Key($0) }), query: query, root: data.node, auth: context, now: now)
             try #require(decision.isAllowed == expected, "read \(path) of \(data) as \(auth), \(label)")
-            let place = Path(path.map { Key($0) })
-            if !rules.mayEverRead(place, query: query, auth: context, now: now) {
+            let treePath = Path(path.map { Key($0) })
+            if !rules.mayEverRead(treePath, query: query, auth: context, now: now) {
                 try #require(!expected, "never \(path) of \(data) as \(auth), \(label)")
             }
-            if rules.isSteadyForReading(place) {
+            if rules.isSteadyForReading(treePath) {
                 let other = maker.data()
-                let later = rules.mayRead(place, query: query, root: other.node, auth: context, now: now + 1_000_000)
+                let later = rules.mayRead(treePath, query: query, root: other.node, auth: context, now: now + 1_000_000)
                 try #require(later.isAllowed == expected, "\(path) with \(data) and then \(other) as \(auth), \(label)")
             }
             return expected
@@ -142,18 +142,18 @@ import Tree
     private func foresee(
         _ rules: RuleSet, _ paths: [[String]], _ data: Plain, _ expected: Bool, _ auth: AuthContext, _ label: String
     ) throws {
-        let places = paths.map { Path($0.map { Key($0) }) }
-        if rules.refusal(of: places, root: data.node, auth: auth, now: 10) != nil {
+        let paths = paths.map { Path($0.map { Key($0) }) }
+        if rules.refusal(of: paths, root: data.node, auth: auth, now: 10) != nil {
             try #require(!expected, "foreseen with the data: \(label)")
         }
-        if rules.refusal(of: places, auth: auth, now: 10) != nil {
+        if rules.refusal(of: paths, auth: auth, now: 10) != nil {
             try #require(!expected, "foreseen without the data: \(label)")
             try #require(
-                rules.refusal(of: places, root: data.node, auth: auth, now: 10) != nil, "more is less: \(label)")
+                rules.refusal(of: paths, root: data.node, auth: auth, now: 10) != nil, "more is less: \(label)")
         }
-        for place in places {
-            for depth in 0...place.depth {
-                let base = Path(Array(place.keys.prefix(depth)))
+        for path in paths {
+            for depth in 0...path.depth {
+                let base = Path(Array(path.keys.prefix(depth)))
                 if rules.refusal(of: base, .pathAndBelow, auth: auth, now: 10) != nil {
                     try #require(!expected, "foreseen at \(base): \(label)")
                 }

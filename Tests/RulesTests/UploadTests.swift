@@ -75,7 +75,9 @@ import Tree
         ("{\"rules\":", "1:10"), ("{\"rules\": {\"a\": {}", "1:19"), ("{\"rules\": {\".indexOn\": [\"a\"", "1:28"),
         ("{\"rules\": {}", "1:13"),
     ])
-    func textsThatAreNotJSON(text: String, place: String) { #expect(uploadError(text) == "\(place): Parse error.\n") }
+    func textsThatAreNotJSON(text: String, position: String) {
+        #expect(uploadError(text) == "\(position): Parse error.\n")
+    }
 
     @Test(arguments: [
         "{\"rules\":{}}", "// c\n{/* c */\"rules\"/**/:{},}", "{\"rules\":{\".indexOn\":[]}}", "\u{FEFF}{\"rules\":{}}",

@@ -8,7 +8,7 @@ import Testing
         typealias Items = FairQueue<String, String, Int>
         private var items: Items
 
-        init(slots: Int, places: Int) { items = Items(slots: slots, places: places) }
+        init(slots: Int, capacity: Int) { items = Items(slots: slots, capacity: capacity) }
 
         var count: Int { items.count }
         var inService: Int { items.inService }
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func aBusyGroupDelaysNoOther() {
-        let queue = Queue(slots: 10, places: 10_000)
+        let queue = Queue(slots: 10, capacity: 10_000)
         for number in 0..<1_000 { #expect(queue.add(number, for: "\(number % 20)", of: "busy") != nil) }
         var served: [String] = []
         while let next = queue.next() { served.append(next.group) }
@@ -39,7 +39,7 @@ import Testing
 
     /// A member with one item at a time and a member with many alternate at one slot.
     @Test func membersTakeTurns() {
-        let queue = Queue(slots: 1, places: 10_000)
+        let queue = Queue(slots: 1, capacity: 10_000)
         for number in 0..<100 { #expect(queue.add(number, for: "many", of: "a") != nil) }
         var served: [String] = []
         for _ in 0..<20 {
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func urgentItemsOvertakeThoseOfTheirMember() {
-        let queue = Queue(slots: 1, places: 100)
+        let queue = Queue(slots: 1, capacity: 100)
         for number in 0..<3 { #expect(queue.add(number, for: "m", of: "a") != nil) }
         #expect(queue.add(9, for: "m", of: "a", isUrgent: true) != nil)
         var order: [Int] = []
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func expiredItemsAreHandedBackOnce() {
-        let queue = Queue(slots: 1, places: 100)
+        let queue = Queue(slots: 1, capacity: 100)
         #expect(queue.add(1, for: "m", of: "a", deadline: 50) != nil)
         let removed = queue.add(2, for: "m", of: "a", deadline: 10)
         #expect(queue.add(3, for: "n", of: "b", deadline: 20) != nil)
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func placesAreShared() {
-        let queue = Queue(slots: 1, places: 100)
+        let queue = Queue(slots: 1, capacity: 100)
         var waiting = 0
         while queue.add(0, for: "m", of: "busy") != nil { waiting += 1 }
         #expect(waiting == 25)
@@ -96,7 +96,7 @@ import Testing
         }
         var generator = SplitMix(state: seed)
         let slots = Int.random(in: 1...12, using: &generator)
-        let queue = Queue(slots: slots, places: 60)
+        let queue = Queue(slots: slots, capacity: 60)
         var lines: [Key: [(number: Int, ticket: FairQueue<String, String, Int>.Ticket)]] = [:]
         var ledger = FairLedger<String, String>(capacity: slots)
         var serving: [Key] = []

@@ -15,11 +15,13 @@ final class HeldPort: Sendable {
         let holder = Self.socket()
         var yes: Int32 = 1
         setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout.size(ofValue: yes)))
-        let number = Self.withAddress(port: 0) { place, length -> UInt16? in
-            guard bind(holder, place, length) == 0 else { return nil }
+        let number = Self.withAddress(port: 0) { address, length -> UInt16? in
+            guard bind(holder, address, length) == 0 else { return nil }
             var length = length
-            guard getsockname(holder, place, &length) == 0 else { return nil }
-            return place.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { UInt16(bigEndian: $0.pointee.sin_port) }
+            guard getsockname(holder, address, &length) == 0 else { return nil }
+            return address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                UInt16(bigEndian: $0.pointee.sin_port)
+            }
         }
         guard let number else {
             close(holder)

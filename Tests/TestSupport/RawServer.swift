@@ -25,9 +25,9 @@ public final class RawServer: Sendable {
         inet_pton(AF_INET, "127.0.0.1", &address.sin_addr)
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { place -> Int32 in
-                guard bind(listener, place, length) == 0, listen(listener, 16) == 0 else { return -1 }
-                return getsockname(listener, place, &length)
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { socketAddress -> Int32 in
+                guard bind(listener, socketAddress, length) == 0, listen(listener, 16) == 0 else { return -1 }
+                return getsockname(listener, socketAddress, &length)
             }
         }
         guard result == 0 else { throw Failure() }

@@ -78,13 +78,13 @@ public final class TestKafka: @unchecked Sendable {
         }
         defer { rd_kafka_destroy(consumer) }
         rd_kafka_poll_set_consumer(consumer)
-        let places = rd_kafka_topic_partition_list_new(Int32(partitions))
+        let offsets = rd_kafka_topic_partition_list_new(Int32(partitions))
         for partition in 0..<partitions {
             // From the beginning.
-            rd_kafka_topic_partition_list_add(places, topic, Int32(partition)).pointee.offset = -2
+            rd_kafka_topic_partition_list_add(offsets, topic, Int32(partition)).pointee.offset = -2
         }
-        rd_kafka_assign(consumer, places)
-        rd_kafka_topic_partition_list_destroy(places)
+        rd_kafka_assign(consumer, offsets)
+        rd_kafka_topic_partition_list_destroy(offsets)
         defer { rd_kafka_consumer_close(consumer) }
         return try read(consumer, partitions)
     }

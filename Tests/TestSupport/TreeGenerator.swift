@@ -54,17 +54,19 @@ public struct TreeGenerator: Sendable {
 
     /// Returns a path, sometimes of a priority.
     public mutating func writablePath(maxDepth: Int) -> Path {
-        let place = path(maxDepth: maxDepth)
-        return random.oneIn(12) ? place.appending(.priority) : place
+        let location = path(maxDepth: maxDepth)
+        return random.oneIn(12) ? location.appending(.priority) : location
     }
 
     /// Returns the changes of one update. No path is at or below another one, because such updates are refused.
     public mutating func changes(atMost count: Int, below base: Path) -> [Change] {
         var changes: [Change] = []
         for _ in 0..<(1 + random.below(count)) {
-            let place = base.appending(key()).appending(path(maxDepth: 2))
-            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
-            changes.append(Change(path: place, value: random.oneIn(4) ? .null : tree(depth: 2)))
+            let location = base.appending(key()).appending(path(maxDepth: 2))
+            guard !changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) else {
+                continue
+            }
+            changes.append(Change(path: location, value: random.oneIn(4) ? .null : tree(depth: 2)))
         }
         return changes
     }

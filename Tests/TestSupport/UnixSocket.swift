@@ -49,9 +49,9 @@ enum UnixSocket {
     ) throws -> Int32 {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        let isLongEnough = withUnsafeMutableBytes(of: &address.sun_path) { place -> Bool in
-            guard path.utf8.count < place.count else { return false }
-            place.copyBytes(from: path.utf8)
+        let isLongEnough = withUnsafeMutableBytes(of: &address.sun_path) { target -> Bool in
+            guard path.utf8.count < target.count else { return false }
+            target.copyBytes(from: path.utf8)
             return true
         }
         guard isLongEnough else { throw ProxyFailure(step: "the socket's path is too long", code: ENAMETOOLONG) }

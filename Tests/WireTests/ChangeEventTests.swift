@@ -11,8 +11,8 @@ import Wire
             changes: changes.map { Change(path: Path(splitting: $0.0), value: $0.1) })
     }
 
-    private func event(_ entry: Entry, at place: String, before: String? = nil) throws -> ChangeEvent? {
-        try ChangeEvent(entry, at: Path(splitting: place), before: before.map { try JSONParser.parse($0) })
+    private func event(_ entry: Entry, at path: String, before: String? = nil) throws -> ChangeEvent? {
+        try ChangeEvent(entry, at: Path(splitting: path), before: before.map { try JSONParser.parse($0) })
     }
 
     @Test func writeAtThePlace() throws {
@@ -88,13 +88,13 @@ import Wire
 
     /// Checks a stream of a priority alone: `/a/.priority.json`.
     @Test func listenerAtAPriority() throws {
-        let place = "/a/.priority"
+        let path = "/a/.priority"
         #expect(
-            try event(entry(.set, "/a/.priority", [("/a/.priority", .int(5))]), at: place, before: "{\"a\":1}")
+            try event(entry(.set, "/a/.priority", [("/a/.priority", .int(5))]), at: path, before: "{\"a\":1}")
                 == .put(.root, .int(5)))
         let whole = entry(.set, "/a", [("/a", .int(1).withPriority(.string("p")))])
-        #expect(try event(whole, at: place, before: "null") == .put(.root, .string("p")))
-        #expect(try event(entry(.set, "/a/b", [("/a/b", .int(5))]), at: place, before: "null") == nil)
+        #expect(try event(whole, at: path, before: "null") == .put(.root, .string("p")))
+        #expect(try event(entry(.set, "/a/b", [("/a/b", .int(5))]), at: path, before: "null") == nil)
     }
 
     /// A client that applies the events has the listener's value. Random writes are compared with one client tree per
@@ -102,9 +102,9 @@ import Wire
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func eventsMakeTheValue(seed: UInt64) {
         var random = TreeGenerator(seed: seed)
-        let places = (0..<12).map { _ in random.path(maxDepth: 3) } + [.root]
+        let paths = (0..<12).map { _ in random.path(maxDepth: 3) } + [.root]
         var root = Node.null
-        var values = places.map { root[$0] }
+        var values = paths.map { root[$0] }
         for seq in 1...400 as ClosedRange<Int64> {
             let isUpdate = random.random.oneIn(3)
             let base = isUpdate ? random.path(maxDepth: 2) : random.writablePath(maxDepth: 4)
@@ -115,12 +115,12 @@ import Wire
                 seq: seq, committedAt: 0, operation: isUpdate ? .update : .set, path: base, changes: changes)
             let before = root
             for change in changes { root = root.replacing(change.path, with: change.value) }
-            for (index, place) in places.enumerated() {
+            for (index, path) in paths.enumerated() {
                 let known = random.random.oneIn(4) ? nil : before
-                if let event = ChangeEvent(entry, at: place, before: known) {
+                if let event = ChangeEvent(entry, at: path, before: known) {
                     values[index] = values[index].applying(event)
                 }
-                #expect(values[index] == root[place], "at \(place) after \(seq)")
+                #expect(values[index] == root[path], "at \(path) after \(seq)")
             }
         }
     }
@@ -133,11 +133,11 @@ import Wire
         var node = Node.null
         var windows = queries.map { $0.select(from: node) }
         for _ in 0..<300 {
-            let place = random.writablePath(maxDepth: 2)
+            let path = random.writablePath(maxDepth: 2)
             let value =
-                place.namesPriority ? random.priority() : (random.random.oneIn(4) ? .null : random.tree(depth: 2))
+                path.namesPriority ? random.priority() : (random.random.oneIn(4) ? .null : random.tree(depth: 2))
             let before = node
-            node = node.replacing(place, with: value)
+            node = node.replacing(path, with: value)
             for (index, query) in queries.enumerated() {
                 let event = ChangeEvent(from: query.select(from: before), to: query.select(from: node))
                 if let event { windows[index] = windows[index].applying(event) }

@@ -15,15 +15,15 @@ import Wire
     private func mutate(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
         var bytes = bytes
         for _ in 0...random.below(4) {
-            let place = random.below(bytes.count + 1)
+            let offset = random.below(bytes.count + 1)
             switch random.below(6) {
-            case 0 where place < bytes.count: bytes[place] = UInt8(random.below(256))
-            case 1 where place < bytes.count:
-                bytes.removeSubrange(place..<min(bytes.count, place + 1 + random.below(9)))
-            case 2: bytes.insert(contentsOf: random.pick(Self.pieces), at: place)
-            case 3: bytes.removeSubrange(place...)
-            case 4 where place < bytes.count:
-                let copy = bytes[place..<min(bytes.count, place + 1 + random.below(20))]
+            case 0 where offset < bytes.count: bytes[offset] = UInt8(random.below(256))
+            case 1 where offset < bytes.count:
+                bytes.removeSubrange(offset..<min(bytes.count, offset + 1 + random.below(9)))
+            case 2: bytes.insert(contentsOf: random.pick(Self.pieces), at: offset)
+            case 3: bytes.removeSubrange(offset...)
+            case 4 where offset < bytes.count:
+                let copy = bytes[offset..<min(bytes.count, offset + 1 + random.below(20))]
                 bytes.insert(contentsOf: Array(copy), at: random.below(bytes.count))
             default: bytes.append(contentsOf: random.pick(Self.pieces))
             }

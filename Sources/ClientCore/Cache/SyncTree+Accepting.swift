@@ -21,33 +21,33 @@ extension SyncTree {
             guard let view = tagged[tag]?.view else { return }
             view.asked = asked
             view.held = resumes ? [] : nil
-        } else if let place = root.find(spec.path.keys[...]) {
-            place.asked = asked
-            place.held = resumes ? [] : nil
+        } else if let syncPoint = root.find(spec.path.keys[...]) {
+            syncPoint.asked = asked
+            syncPoint.held = resumes ? [] : nil
         }
     }
 
     /// Returns the client's data for a path when the listen was sent, on which the server's answer is based.
     public func askedValue(at path: Path) -> Node {
-        guard let place = listeningPlace(above: path), case .waiting(let node?) = place.asked else {
+        guard let syncPoint = listeningPoint(above: path), case .waiting(let node?) = syncPoint.asked else {
             return serverValue(of: QuerySpec(path: path)).node
         }
-        return node[path.dropFirst(place.path.depth)]
+        return node[path.dropFirst(syncPoint.path.depth)]
     }
 
     /// Records that the server has answered the listen without a tag that covers a path: from now on it sends all
     /// changes of the listen's data.
     func heard(at path: Path, _ touched: inout ChangedPaths) {
-        guard let place = listeningPlace(above: path), case .waiting(let asked) = place.asked else { return }
+        guard let syncPoint = listeningPoint(above: path), case .waiting(let asked) = syncPoint.asked else { return }
         // This is a part of the data, and the client has no base value for it: the rest is still to come.
-        if asked == nil, path != place.path {
-            place.toldParts.insert(path)
+        if asked == nil, path != syncPoint.path {
+            syncPoint.toldParts.insert(path)
             return
         }
-        place.asked = .answered
-        cache?.answered(QuerySpec(path: place.path), from: asked)
-        guard let asked, serverValue(at: place.path).map({ !$0.isIdentical(to: asked) }) ?? true else { return }
-        absorb(asked, at: place.path, isMerge: false, nil, &touched)
+        syncPoint.asked = .answered
+        cache?.answered(QuerySpec(path: syncPoint.path), from: asked)
+        guard let asked, serverValue(at: syncPoint.path).map({ !$0.isIdentical(to: asked) }) ?? true else { return }
+        absorb(asked, at: syncPoint.path, isMerge: false, nil, &touched)
     }
 
     /// Records that the server has answered a listen for a filtered query.
@@ -61,13 +61,13 @@ extension SyncTree {
         view.ownChanges = nil
     }
 
-    func listeningPlace(above path: Path) -> Place? {
-        var place = root
-        if place.isListening { return place }
+    func listeningPoint(above path: Path) -> SyncPoint? {
+        var syncPoint = root
+        if syncPoint.isListening { return syncPoint }
         for key in path.keys {
-            guard let below = place.children[key] else { return nil }
+            guard let below = syncPoint.children[key] else { return nil }
             if below.isListening { return below }
-            place = below
+            syncPoint = below
         }
         return nil
     }
@@ -77,27 +77,27 @@ extension SyncTree {
     /// Applies an accepted write, so that listeners whose data the server has not sent keep the value they see.
     func assume(_ value: Node, at path: Path) {
         guard let value = withToldParts(value, at: path) else { return }
-        var place = root
+        var syncPoint = root
         for (depth, key) in path.keys.enumerated() {
             let below = path.dropFirst(depth)
-            if place.isTold || changeKnown(of: place, value, at: below) { return }
-            for view in place.views where view.own != nil && !view.isTold {
-                _ = take(value, at: below, view, place, trims: false)
-                noteAssumed(view, place)
+            if syncPoint.isTold || changeKnown(of: syncPoint, value, at: below) { return }
+            for view in syncPoint.views where view.own != nil && !view.isTold {
+                _ = take(value, at: below, view, syncPoint, trims: false)
+                noteAssumed(view, syncPoint)
             }
-            guard let next = place.children[key] else {
-                guard depth == path.depth - 1, place.hasDefault, !path.namesPriority else { return }
-                return setKnown(value, at: place.descend(below), nil)
+            guard let next = syncPoint.children[key] else {
+                guard depth == path.depth - 1, syncPoint.hasDefault, !path.namesPriority else { return }
+                return setKnown(value, at: syncPoint.descend(below), nil)
             }
-            place = next
+            syncPoint = next
         }
-        assume(value, for: place)
+        assume(value, for: syncPoint)
     }
 
     /// Returns a written value with those parts replaced that the server has already sent. Returns nil for a value
     /// inside such a part.
     private func withToldParts(_ value: Node, at path: Path) -> Node? {
-        var parts = listeningPlace(above: path)?.toldParts ?? []
+        var parts = listeningPoint(above: path)?.toldParts ?? []
         root.find(path.keys[...])?.forEachBelow { below in
             parts.formUnion(below.toldParts)
             return true
@@ -110,61 +110,61 @@ extension SyncTree {
         return value
     }
 
-    private func assume(_ value: Node, for place: Place) {
-        if place.isTold || changeKnown(of: place, value, at: .root) { return }
+    private func assume(_ value: Node, for syncPoint: SyncPoint) {
+        if syncPoint.isTold || changeKnown(of: syncPoint, value, at: .root) { return }
         // Queries for which the server has sent nothing select from the whole local data, as later writes may add more
         // of it to the selection.
-        if place.hasDefault || (place.parent?.hasDefault ?? false) || isUntold(place) {
-            for view in place.views { cache?.doubt(QuerySpec(path: place.path, query: view.query)) }
-            return setKnown(value, at: place, nil)
+        if syncPoint.hasDefault || (syncPoint.parent?.hasDefault ?? false) || isUntold(syncPoint) {
+            for view in syncPoint.views { cache?.doubt(QuerySpec(path: syncPoint.path, query: view.query)) }
+            return setKnown(value, at: syncPoint, nil)
         }
-        for view in place.views where view.own != nil && !view.isTold {
+        for view in syncPoint.views where view.own != nil && !view.isTold {
             var query = view.query
             query.limit = nil
             view.own?.node = query.select(from: value).withoutPriority
             view.ownChanges = nil
-            place.index?.note(view)
-            noteAssumed(view, place)
+            syncPoint.index?.note(view)
+            noteAssumed(view, syncPoint)
         }
-        for (key, below) in place.children { assume(value.child(key), for: below) }
+        for (key, below) in syncPoint.children { assume(value.child(key), for: below) }
     }
 
     /// Whether the path has listeners, and the server has sent nothing for it or for paths below it.
-    private func isUntold(_ place: Place) -> Bool {
-        guard !place.views.isEmpty, !place.views.contains(where: \.isTold) else { return false }
+    private func isUntold(_ syncPoint: SyncPoint) -> Bool {
+        guard !syncPoint.views.isEmpty, !syncPoint.views.contains(where: \.isTold) else { return false }
         var isUntold = true
-        place.forEachBelow { below in
+        syncPoint.forEachBelow { below in
             if below.isTold || below.views.contains(where: \.isTold) { isUntold = false }
             return isUntold
         }
         return isUntold
     }
 
-    private func noteAssumed(_ view: View, _ place: Place) {
+    private func noteAssumed(_ view: View, _ syncPoint: SyncPoint) {
         view.own?.mark = nil
         view.own?.isAssumed = true
-        cache?.doubt(QuerySpec(path: place.path, query: view.query))
+        cache?.doubt(QuerySpec(path: syncPoint.path, query: view.query))
     }
 
     /// Changes the known value, and returns whether the path's whole value is known. Parts that the server itself has
     /// sent stay unchanged.
-    private func changeKnown(of place: Place, _ value: Node, at path: Path) -> Bool {
-        guard let known = place.known else { return false }
+    private func changeKnown(of syncPoint: SyncPoint, _ value: Node, at path: Path) -> Bool {
+        guard let known = syncPoint.known else { return false }
         var changed = known.replacing(path, with: value)
-        var written: Place? = place
+        var written: SyncPoint? = syncPoint
         for key in path.keys {
             written = written?.children[key]
             if written?.isTold == true { return true }
         }
         written?.forEachBelow { below in
             guard below.isTold else { return true }
-            let rest = below.path.dropFirst(place.path.depth)
+            let rest = below.path.dropFirst(syncPoint.path.depth)
             changed = changed.replacing(rest, with: known[rest])
             return false
         }
         // The answer to a get may have become a child that a query selects and for which the server itself sends
         // changes.
-        for view in place.views where view.isTold {
+        for view in syncPoint.views where view.isTold {
             for key in path.keys.first.map({ [$0] }) ?? known.childKeys + changed.childKeys {
                 let (before, after) = (known.child(key), changed.child(key))
                 guard !before.isNull && view.query.admits(key, before) || !after.isNull && view.query.admits(key, after)
@@ -172,9 +172,9 @@ extension SyncTree {
                 changed = changed.replacingChild(key, with: before)
             }
         }
-        place.known = changed
-        place.mark = nil
-        cache?.doubt(QuerySpec(path: place.path))
+        syncPoint.known = changed
+        syncPoint.mark = nil
+        cache?.doubt(QuerySpec(path: syncPoint.path))
         return true
     }
 }

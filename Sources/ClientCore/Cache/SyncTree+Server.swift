@@ -29,11 +29,11 @@ extension SyncTree {
             take(told, &touched)
             return refresh(touched)
         }
-        guard let (place, view) = tagged[tag], place.path.contains(told.path) else { return SyncEffects() }
-        touched = releaseCovers(of: place)
-        heard(view, at: place.path)
-        take(told, view, at: place)
-        return refresh(view, at: place, touched)
+        guard let (syncPoint, view) = tagged[tag], syncPoint.path.contains(told.path) else { return SyncEffects() }
+        touched = releaseCovers(of: syncPoint)
+        heard(view, at: syncPoint.path)
+        take(told, view, at: syncPoint)
+        return refresh(view, at: syncPoint, touched)
     }
 
     /// Applies a value that the client assumes until the server sends the actual one. The value answers no request.
@@ -50,12 +50,12 @@ extension SyncTree {
     /// - Parameter mark: the log position of the data; nil if it is the position of the last change, or unknown.
     public func completeListen(_ spec: QuerySpec, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
         if let tag {
-            guard let (place, view) = tagged[tag] else { return SyncEffects() }
+            guard let (syncPoint, view) = tagged[tag] else { return SyncEffects() }
             // The server had no changes: the query's selection of the former data is its own data from now on.
-            let touched = releaseCovers(of: place)
+            let touched = releaseCovers(of: syncPoint)
             let held = view.held ?? []
-            heard(view, at: place.path)
-            for told in held { takeInMemory(told, view, at: place) }
+            heard(view, at: syncPoint.path)
+            for told in held { takeInMemory(told, view, at: syncPoint) }
             let own = view.own ?? ServerSet()
             let isNews = !own.isComplete || view.ownChanges == nil || !held.isEmpty
             view.own = own
@@ -66,25 +66,25 @@ extension SyncTree {
             cache?.complete(spec, children: selected.childKeys)
             cache?.confirm(selected, of: spec)
             if let mark { cache?.note(mark, of: spec) }
-            return isNews ? refresh(view, at: place, touched) : refresh(touched)
+            return isNews ? refresh(view, at: syncPoint, touched) : refresh(touched)
         }
-        let place = root.find(spec.path.keys[...])
+        let syncPoint = root.find(spec.path.keys[...])
         var touched = ChangedPaths.nothing
-        if let place, place.isListening {
-            let held = place.held ?? []
+        if let syncPoint, syncPoint.isListening {
+            let held = syncPoint.held ?? []
             heard(at: spec.path, &touched)
             for told in held { take(told, &touched) }
         }
         cache?.complete(spec)
         if let mark { cache?.note(mark, of: spec) }
-        guard let place, place.isListening else { return SyncEffects() }
-        if let mark, place.known != nil { place.mark = mark }
+        guard let syncPoint, syncPoint.isListening else { return SyncEffects() }
+        if let mark, syncPoint.known != nil { syncPoint.mark = mark }
         if let node = serverValue(at: spec.path) {
             cache?.confirm(node, of: spec)
             return refresh(touched)
         }
-        setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place, mark)
-        return refresh(ChangedPaths(place.path))
+        setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: syncPoint, mark)
+        return refresh(ChangedPaths(syncPoint.path))
     }
 
     // MARK: Data of default listens
@@ -151,18 +151,18 @@ extension SyncTree {
     /// then changed only by the query's own listen: the server sends several entries to one listen before it sends them
     /// to another, so the entries may be older than the query's data. As the query is sent changes only, a child that
     /// such an entry adds or removes would stay so.
-    private func isListening(_ path: Path, _ place: Place) -> Bool {
-        var place = place
+    private func isListening(_ path: Path, _ syncPoint: SyncPoint) -> Bool {
+        var syncPoint = syncPoint
         for key in path.keys {
-            guard let below = place.children[key] else { return false }
+            guard let below = syncPoint.children[key] else { return false }
             if below.isListening { return true }
-            place = below
+            syncPoint = below
         }
         return false
     }
 
     /// Whether the path is a child that is needed by a listener at its parent, whose whole value is unknown.
-    private func isKnownChild(_ place: Place) -> Bool { place.parent?.hasDefault ?? false }
+    private func isKnownChild(_ syncPoint: SyncPoint) -> Bool { syncPoint.parent?.hasDefault ?? false }
 
     /// Returns the topmost path on the way at which a change has altered the kind of node: a leaf that became a branch,
     /// or a branch that vanished. From then on, the client's writes there apply to a different base.
@@ -178,35 +178,35 @@ extension SyncTree {
     }
 
     /// Sets the whole known value of a path, which all paths below read from here.
-    func setKnown(_ value: Node, at place: Place, _ mark: LogMark?) {
-        place.known = value
-        place.mark = mark
-        for view in place.views { view.own = nil }
-        place.forEachBelow { below in
+    func setKnown(_ value: Node, at syncPoint: SyncPoint, _ mark: LogMark?) {
+        syncPoint.known = value
+        syncPoint.mark = mark
+        for view in syncPoint.views { view.own = nil }
+        syncPoint.forEachBelow { below in
             below.known = nil
             below.mark = nil
             for view in below.views { view.own = nil }
             return true
         }
-        dropEmpty(below: place)
+        dropEmpty(below: syncPoint)
     }
 
     /// Gives the topmost paths below that have listeners values of their own.
-    private func settleBelow(_ place: Place, _ mark: LogMark?, _ value: (Path) -> Node) {
-        var listening: [Place] = []
-        place.forEachBelow { below in
+    private func settleBelow(_ syncPoint: SyncPoint, _ mark: LogMark?, _ value: (Path) -> Node) {
+        var listening: [SyncPoint] = []
+        syncPoint.forEachBelow { below in
             guard below.views.isEmpty else {
                 listening.append(below)
                 return false
             }
             return true
         }
-        for below in listening { setKnown(value(below.path.relative(to: place.path)), at: below, mark) }
+        for below in listening { setKnown(value(below.path.relative(to: syncPoint.path)), at: below, mark) }
     }
 
-    private func dropEmpty(below place: Place) {
-        var empty: [Place] = []
-        place.forEachBelow { below in
+    private func dropEmpty(below syncPoint: SyncPoint) {
+        var empty: [SyncPoint] = []
+        syncPoint.forEachBelow { below in
             if below.children.isEmpty, below.views.isEmpty, below.known == nil { empty.append(below) }
             return true
         }
@@ -214,23 +214,23 @@ extension SyncTree {
     }
 
     /// Releases a whole known value: listeners below keep their part of it.
-    func release(_ place: Place) {
-        guard let known = place.known else { return }
+    func release(_ syncPoint: SyncPoint) {
+        guard let known = syncPoint.known else { return }
         // The resumption belongs to the path's own listen.
-        let mark = place.mark.map { LogMark(seq: $0.seq) }
-        place.known = nil
-        place.mark = nil
-        settleBelow(place, mark) { known[$0] }
-        for view in place.views where !view.query.selectsAll && view.own == nil {
+        let mark = syncPoint.mark.map { LogMark(seq: $0.seq) }
+        syncPoint.known = nil
+        syncPoint.mark = nil
+        settleBelow(syncPoint, mark) { known[$0] }
+        for view in syncPoint.views where !view.query.selectsAll && view.own == nil {
             view.own = ServerSet(node: chosen(by: view, from: known), isComplete: true, mark: mark)
         }
     }
 
     /// Releases whole values that were present without a listen, because only a part of them is updated from now on.
     /// Returns their paths.
-    private func releaseCovers(of place: Place) -> ChangedPaths {
+    private func releaseCovers(of syncPoint: SyncPoint) -> ChangedPaths {
         var touched = ChangedPaths.nothing
-        while let cover = place.cover {
+        while let cover = syncPoint.cover {
             release(cover)
             touched.insert(cover.path)
         }
@@ -250,25 +250,25 @@ extension SyncTree {
 
     // MARK: Data of filtered queries
 
-    private func take(_ told: ReportedChanges, _ view: View, at place: Place) {
-        let spec = QuerySpec(path: place.path, query: view.query)
+    private func take(_ told: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
+        let spec = QuerySpec(path: syncPoint.path, query: view.query)
         if let change = told.changes.first, told.changes.count == 1, change.path.isRoot {
             cache?.applyServer(change.value, at: told.path, of: spec)
         } else {
             cache?.applyServer(told.changes, at: told.path, of: spec)
         }
         cache?.note(told.mark, of: spec)
-        takeInMemory(told, view, at: place)
+        takeInMemory(told, view, at: syncPoint)
     }
 
-    private func takeInMemory(_ told: ReportedChanges, _ view: View, at place: Place) {
+    private func takeInMemory(_ told: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
         for change in told.changes {
-            let below = told.path.appending(change.path).dropFirst(place.path.depth)
+            let below = told.path.appending(change.path).dropFirst(syncPoint.path.depth)
             if below.isRoot {
                 view.own = ServerSet(node: view.query.select(from: change.value), isComplete: true)
                 view.ownChanges = nil
             } else {
-                _ = take(change.value, at: below, view, place, trims: false)
+                _ = take(change.value, at: below, view, syncPoint, trims: false)
             }
         }
         view.own?.mark = told.mark
@@ -276,12 +276,12 @@ extension SyncTree {
     }
 
     /// Applies a value below a filtered query's path to the query. Returns whether the value concerns the query.
-    func take(_ value: Node, at path: Path, _ view: View, _ place: Place, trims: Bool = true) -> Bool {
+    func take(_ value: Node, at path: Path, _ view: View, _ syncPoint: SyncPoint, trims: Bool = true) -> Bool {
         if view.own == nil { view.own = ServerSet() }
         guard let key = view.own?.apply(value, at: path, of: view.query) else { return false }
         view.ownChanges?.append(key)
         if trims, let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
-        place.index?.note(view)
+        syncPoint.index?.note(view)
         return true
     }
 }
@@ -296,11 +296,12 @@ extension SyncTree {
         let mark = seq.map { LogMark(seq: $0) }
         cache?.keep(value, of: spec, mark)
         guard spec.loadsAllData else {
-            guard let place = root.find(spec.path.keys[...]), let view = place.view(of: spec.query), view.tag != nil
+            guard let syncPoint = root.find(spec.path.keys[...]), let view = syncPoint.view(of: spec.query),
+                view.tag != nil
             else { return SyncEffects() }
             view.own = ServerSet(node: spec.query.select(from: value), isComplete: true, mark: mark)
             view.ownChanges = nil
-            return refresh(view, at: place)
+            return refresh(view, at: syncPoint)
         }
         var touched = ChangedPaths.nothing
         absorb(value, at: spec.path, isMerge: false, mark, &touched)
@@ -316,14 +317,14 @@ extension SyncTree {
     func hold(_ told: ReportedChanges, _ tag: ListenTag?) -> Bool {
         if let tag {
             // A change that is not below the query's path is not part of its data.
-            guard let (place, view) = tagged[tag], view.held != nil, place.path.contains(told.path) else {
+            guard let (syncPoint, view) = tagged[tag], view.held != nil, syncPoint.path.contains(told.path) else {
                 return false
             }
             view.held?.append(told)
             return true
         }
-        guard let place = listeningPlace(above: told.path), place.held != nil else { return false }
-        place.held?.append(told)
+        guard let syncPoint = listeningPoint(above: told.path), syncPoint.held != nil else { return false }
+        syncPoint.held?.append(told)
         return true
     }
 
@@ -332,13 +333,13 @@ extension SyncTree {
     /// leaves the query may remain.
     func keep(_ selected: Node, changedBy held: [ReportedChanges], of spec: QuerySpec) {
         guard let cache, let last = held.last else { return }
-        let places = held.flatMap { told in
+        let paths = held.flatMap { told in
             told.changes.map { told.path.appending($0.path).dropFirst(spec.path.depth) }
         }
-        if places.contains(where: \.isRoot) {
+        if paths.contains(where: \.isRoot) {
             cache.applyServer(selected, at: spec.path, of: spec)
         } else {
-            for key in Set(places.map { $0[0] }) where key != .priority {
+            for key in Set(paths.map { $0[0] }) where key != .priority {
                 cache.applyServer(selected.child(key), at: spec.path.appending(key), of: spec)
             }
         }

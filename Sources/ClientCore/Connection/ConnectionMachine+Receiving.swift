@@ -65,7 +65,7 @@ extension ConnectionMachine {
         connection?.serverTime = hello.timestamp
         connection?.isExtended = hello.isExtended
         if hello.version != "5" { note("the server speaks version \(hello.version) of the protocol") }
-        if settings.followsGreeting, let next = ServerAddress(hello.host, isSecure: settings.isSecure) { place = next }
+        if settings.followsGreeting, let next = ServerAddress(hello.host, isSecure: settings.isSecure) { server = next }
         phase = .signingIn(since: now)
         effects.append(.report(.connected(serverTime: hello.timestamp)))
         if let token = login.appCheckToken { send(.appCheck(token: token), as: .appCheck, now: now) }
@@ -85,7 +85,7 @@ extension ConnectionMachine {
             redirects = 0
             return end(reason: "the servers redirect the client in a circle", closes: true, .later, now: now)
         }
-        place = next
+        server = next
         end(reason: "the server redirects the client to another host", closes: true, .atOnce, now: now)
     }
 

@@ -41,7 +41,7 @@ public struct ConnectionMachine: Sendable {
     var areWritesHeld = false
     private var lastNumber: UInt64 = 0
     /// The address of the next connection: from the settings, or the one to which the server has redirected the client.
-    var place: ServerAddress
+    var server: ServerAddress
     /// The number of redirects since the last connection that lasted.
     var redirects = 0
     /// The previous session, which the server may discard.
@@ -65,7 +65,7 @@ public struct ConnectionMachine: Sendable {
     public init(_ settings: ConnectionSettings, seed: UInt64) {
         self.settings = settings
         retry = RetryDelay(settings, seed: seed)
-        place = ServerAddress(host: settings.host, port: settings.port)
+        server = ServerAddress(host: settings.host, port: settings.port)
     }
 
     /// Takes the effects since the last call, in order.
@@ -112,7 +112,7 @@ public struct ConnectionMachine: Sendable {
         connection = OpenConnection(number: number, maxMessageBytes: settings.maxMessageBytes, now: now)
         phase = .opening(since: now)
         if let isForced = login.askForConnection() { effects.append(.askForToken(isForced: isForced)) }
-        effects.append(.open(place.address(settings, session: lastSession), number))
+        effects.append(.open(server.address(settings, session: lastSession), number))
     }
 
     // MARK: Listening
@@ -236,7 +236,7 @@ extension ConnectionMachine {
             if now - greetedAt >= settings.goodConnection { retry.reset() }
         } else if again == .later {
             // No server has greeted at the present address: the client returns to the configured one.
-            place = ServerAddress(host: settings.host, port: settings.port)
+            server = ServerAddress(host: settings.host, port: settings.port)
         }
         if wasConnected { effects.append(.report(.disconnected(reason: reason))) }
         guard wantsOnline, !isShutDown, again != .never else {

@@ -49,12 +49,12 @@ struct WantedListens: Sendable {
 
     /// Returns the listen without a tag for a path, or for a node above it. Checks each level, from the path up.
     func untagged(for path: Path) -> Listen? {
-        var place: Path? = path
-        while let next = place {
+        var ancestor: Path? = path
+        while let next = ancestor {
             for serial in byPath[next] ?? [] {
                 if let listen = bySerial[serial], listen.tag == nil { return listen }
             }
-            place = next.parent
+            ancestor = next.parent
         }
         return nil
     }

@@ -37,7 +37,7 @@ public enum ListenChange: Sendable, Equatable {
 /// sending any. The client's data for it, from its disk or from other writes, is then outdated.
 public struct BareListens: Sendable {
     /// Listens for all data of a path have no tag.
-    private var places: Set<Path> = []
+    private var paths: Set<Path> = []
     private var tags: Set<ListenTag> = []
 
     public init() {}
@@ -47,19 +47,19 @@ public struct BareListens: Sendable {
     /// - Parameter isComplete: whether the client knew all of the data, and sent its hash.
     public mutating func sent(_ spec: QuerySpec, tag: ListenTag?, isComplete: Bool) {
         guard !isComplete else { return stopped(spec, tag: tag) }
-        if let tag { tags.insert(tag) } else { places.insert(spec.path) }
+        if let tag { tags.insert(tag) } else { paths.insert(spec.path) }
     }
 
     /// Records that the server has sent data. It sends the data of each listen at the listen's path, so a lookup of
     /// that path suffices for any number of listens.
     public mutating func heard(at path: Path, tag: ListenTag?) {
-        if let tag { tags.remove(tag) } else { places.remove(path) }
+        if let tag { tags.remove(tag) } else { paths.remove(path) }
     }
 
     /// Records that the server has answered. Returns whether it has no data for the listen.
     public mutating func answered(_ spec: QuerySpec, tag: ListenTag?) -> Bool {
         if let tag { return tags.remove(tag) != nil }
-        return places.remove(spec.path) != nil
+        return paths.remove(spec.path) != nil
     }
 
     /// Records that the listen was stopped.

@@ -25,9 +25,9 @@ extension CacheManager {
         guard spec.loadsAllData else { return doubt(spec) }
         guard let had else { return }
         for path in paths {
-            let place = path.contains(spec.path) ? spec.path : path
-            if isTold(place) { continue }
-            store.setServerData(had[place.relative(to: spec.path)], at: place)
+            let location = path.contains(spec.path) ? spec.path : path
+            if isTold(location) { continue }
+            store.setServerData(had[location.relative(to: spec.path)], at: location)
         }
     }
 
@@ -50,7 +50,7 @@ extension CacheManager {
         noteWaiting(node, at: path)
         if path.namesPriority || node.hasIncrement {
             // Priorities and increments depend on the present data.
-            guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
+            guard let location = path.namesPriority ? path.parent : path, tracked.completeDefault(over: location) != nil
             else {
                 return
             }
@@ -99,9 +99,11 @@ extension CacheManager {
     private func keepingListened(_ node: Node, at path: Path) -> Node {
         var node = node
         for query in tracked.all(below: path) where query.isActive && isTold(query) {
-            let place = query.spec.path
-            let listened = query.spec.loadsAllData ? [place] : keys(of: query).map(place.appending)
-            for place in listened { node = node.replacing(place.relative(to: path), with: store.serverData(at: place)) }
+            let location = query.spec.path
+            let listened = query.spec.loadsAllData ? [location] : keys(of: query).map(location.appending)
+            for location in listened {
+                node = node.replacing(location.relative(to: path), with: store.serverData(at: location))
+            }
         }
         return node
     }

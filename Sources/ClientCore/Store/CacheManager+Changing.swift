@@ -35,8 +35,10 @@ extension CacheManager {
             return
         }
         for key in node.childKeys {
-            let place = spec.path.appending(key)
-            if store.serverData(at: place) != node.child(key) { store.setServerData(node.child(key), at: place) }
+            let childPath = spec.path.appending(key)
+            if store.serverData(at: childPath) != node.child(key) {
+                store.setServerData(node.child(key), at: childPath)
+            }
         }
     }
 

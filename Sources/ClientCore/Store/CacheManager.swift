@@ -269,7 +269,7 @@ extension CacheManager {
     func pruneIfNeeded() {
         guard pruning.isNeeded(bytes: store.serverDataBytes(), inactive: tracked.inactiveCount) else { return }
         var inactive = tracked.all().filter { !$0.isActive }.sorted { $0.lastUse < $1.lastUse }[...]
-        store.prune(below: .root, keeping: places())
+        store.prune(below: .root, keeping: keptPaths())
         while !inactive.isEmpty, !pruning.isEnough(bytes: store.serverDataBytes(), inactive: inactive.count) {
             let count = pruning.count(ofInactive: inactive.count)
             for query in inactive.prefix(count) {
@@ -277,13 +277,13 @@ extension CacheManager {
                 store.removeTrackedQuery(query.id)
             }
             inactive = inactive.dropFirst(count)
-            store.prune(below: .root, keeping: places())
+            store.prune(below: .root, keeping: keptPaths())
         }
         pruning.didPrune(to: store.serverDataBytes())
     }
 
     /// Returns the paths of the tracked queries' data.
-    private func places() -> [Path] {
+    private func keptPaths() -> [Path] {
         tracked.all().flatMap { query in
             if query.spec.loadsAllData { return [query.spec.path] }
             return keys(of: query).map { query.spec.path.appending($0) }

@@ -3,8 +3,8 @@ public import Wire
 
 /// The tracked queries, by their paths.
 struct TrackedQueries {
-    private final class Place {
-        var children: [Key: Place] = [:]
+    private final class Level {
+        var children: [Key: Level] = [:]
         var queries: [Query: TrackedQuery] = [:]
 
         var completeDefault: TrackedQuery? {
@@ -13,36 +13,36 @@ struct TrackedQueries {
         }
     }
 
-    private var root = Place()
+    private var root = Level()
     private(set) var inactiveCount = 0
 
-    private func place(_ path: Path) -> Place? {
-        var place = root
+    private func level(_ path: Path) -> Level? {
+        var level = root
         for key in path.keys {
-            guard let child = place.children[key] else { return nil }
-            place = child
+            guard let child = level.children[key] else { return nil }
+            level = child
         }
-        return place
+        return level
     }
 
     /// Whether both are the same: true for a copy, because both show the same queries.
     func isSame(as other: TrackedQueries) -> Bool { root === other.root }
 
-    subscript(spec: QuerySpec) -> TrackedQuery? { place(spec.path)?.queries[spec.query] }
+    subscript(spec: QuerySpec) -> TrackedQuery? { level(spec.path)?.queries[spec.query] }
 
     /// Adds a query, or replaces the one with its specification.
     mutating func put(_ query: TrackedQuery) {
-        var place = root
+        var level = root
         for key in query.spec.path.keys {
-            if let child = place.children[key] {
-                place = child
+            if let child = level.children[key] {
+                level = child
             } else {
-                let child = Place()
-                place.children[key] = child
-                place = child
+                let child = Level()
+                level.children[key] = child
+                level = child
             }
         }
-        let old = place.queries.updateValue(query, forKey: query.spec.query)
+        let old = level.queries.updateValue(query, forKey: query.spec.query)
         if old?.isActive == false { inactiveCount -= 1 }
         if !query.isActive { inactiveCount += 1 }
     }
@@ -62,14 +62,14 @@ struct TrackedQueries {
     }
 
     /// All queries at a path.
-    func queries(at path: Path) -> [TrackedQuery] { place(path).map { Array($0.queries.values) } ?? [] }
+    func queries(at path: Path) -> [TrackedQuery] { level(path).map { Array($0.queries.values) } ?? [] }
 
     /// Returns the complete default query at the path or above it: an active one if there is any, otherwise the most
     /// recently used one.
     func completeDefault(over path: Path) -> TrackedQuery? {
         var best: TrackedQuery?
-        visit(path) { place in
-            guard let query = place.completeDefault else { return }
+        visit(path) { level in
+            guard let query = level.completeDefault else { return }
             if let known = best, (known.isActive ? 1 : 0, known.lastUse) > (query.isActive ? 1 : 0, query.lastUse) {
                 return
             }
@@ -81,8 +81,8 @@ struct TrackedQueries {
     /// Returns the topmost active default query that covers `path`. It serves the listens below it.
     func topActiveDefault(over path: Path) -> TrackedQuery? {
         var top: TrackedQuery?
-        visit(path) { place in
-            if top == nil, let query = place.queries[Query()], query.isActive { top = query }
+        visit(path) { level in
+            if top == nil, let query = level.queries[Query()], query.isActive { top = query }
         }
         return top
     }
@@ -91,24 +91,24 @@ struct TrackedQueries {
     func isInActiveDefault(_ path: Path) -> Bool { topActiveDefault(over: path) != nil }
 
     /// Visits the existing nodes from the root to the path.
-    private func visit(_ path: Path, _ body: (Place) -> Void) {
-        var place = root
-        body(place)
+    private func visit(_ path: Path, _ body: (Level) -> Void) {
+        var level = root
+        body(level)
         for key in path.keys {
-            guard let child = place.children[key] else { return }
+            guard let child = level.children[key] else { return }
             body(child)
-            place = child
+            level = child
         }
     }
 
     /// Active queries above a path that select only some children.
     func activeFilters(above path: Path) -> [TrackedQuery] {
         var found: [TrackedQuery] = []
-        var place = root
+        var level = root
         for key in path.keys {
-            for query in place.queries.values where query.isActive && !query.spec.loadsAllData { found.append(query) }
-            guard let child = place.children[key] else { break }
-            place = child
+            for query in level.queries.values where query.isActive && !query.spec.loadsAllData { found.append(query) }
+            guard let child = level.children[key] else { break }
+            level = child
         }
         return found
     }
@@ -116,25 +116,25 @@ struct TrackedQueries {
     /// The queries at, above and below a path.
     func overlapping(_ path: Path) -> [TrackedQuery] {
         var found: [TrackedQuery] = []
-        var place = root
+        var level = root
         for key in path.keys {
-            found.append(contentsOf: place.queries.values)
-            guard let child = place.children[key] else { return found }
-            place = child
+            found.append(contentsOf: level.queries.values)
+            guard let child = level.children[key] else { return found }
+            level = child
         }
         return found + all(below: path)
     }
 
     /// The path's children that have a complete default query of their own.
     func completeChildren(of path: Path) -> [Key] {
-        place(path)?.children.compactMap { $0.value.completeDefault == nil ? nil : $0.key } ?? []
+        level(path)?.children.compactMap { $0.value.completeDefault == nil ? nil : $0.key } ?? []
     }
 
     /// The queries at and below a path.
     func all(below path: Path = .root) -> [TrackedQuery] {
-        guard let place = place(path) else { return [] }
+        guard let level = level(path) else { return [] }
         var found: [TrackedQuery] = []
-        var rest = [place]
+        var rest = [level]
         while let next = rest.popLast() {
             found.append(contentsOf: next.queries.values)
             rest.append(contentsOf: next.children.values)

@@ -4,16 +4,16 @@ import Wire
 /// The positions of data in the server's log.
 extension SyncTree {
     /// Sets the log position of a view's new events.
-    func mark(_ events: inout [DataEvent], from first: Int, of view: View, at place: Place) {
-        guard first < events.count, let seq = seq(of: view, at: place) else { return }
+    func mark(_ events: inout [DataEvent], from first: Int, of view: View, at syncPoint: SyncPoint) {
+        guard first < events.count, let seq = seq(of: view, at: syncPoint) else { return }
         for index in first..<events.count { events[index].seq = seq }
     }
 
     /// Returns nil if the shown value is not complete, or contains unanswered writes.
-    private func seq(of view: View, at place: Place) -> Int64? {
+    private func seq(of view: View, at syncPoint: SyncPoint) -> Int64? {
         guard view.isComplete else { return nil }
-        let mark = view.usesOwn ? view.own?.mark : place.cover?.mark
-        guard let mark, !writes.concern(place.path) else { return nil }
+        let mark = view.usesOwn ? view.own?.mark : syncPoint.cover?.mark
+        guard let mark, !writes.concern(syncPoint.path) else { return nil }
         return mark.seq
     }
 
@@ -27,9 +27,9 @@ extension SyncTree {
 
     /// Returns the text by which the server may resume a listen; nil if the listen has to be sent with hashes.
     public func resumption(of spec: QuerySpec) -> String? {
-        guard let place = root.find(spec.path.keys[...]) else { return nil }
-        if spec.query.selectsAll { return place.known == nil ? nil : place.mark?.resumption }
-        guard let own = place.view(of: spec.query)?.own, own.isComplete else { return nil }
+        guard let syncPoint = root.find(spec.path.keys[...]) else { return nil }
+        if spec.query.selectsAll { return syncPoint.known == nil ? nil : syncPoint.mark?.resumption }
+        guard let own = syncPoint.view(of: spec.query)?.own, own.isComplete else { return nil }
         return own.mark?.resumption
     }
 
@@ -42,26 +42,26 @@ extension SyncTree {
         reached(seq, root)
     }
 
-    private func reached(_ seq: Int64, _ place: Place) {
+    private func reached(_ seq: Int64, _ syncPoint: SyncPoint) {
         // There are no listens below: the server's data is stored here.
-        if place.isListening {
-            place.mark = place.mark?.reached(seq)
+        if syncPoint.isListening {
+            syncPoint.mark = syncPoint.mark?.reached(seq)
             return
         }
-        for child in place.children.values { reached(seq, child) }
+        for child in syncPoint.children.values { reached(seq, child) }
     }
 
     /// Stores the mark of the listen for which the server has sent data.
     func note(_ mark: LogMark?, at path: Path) {
         guard let cache else { return }
         guard mark != nil else { return cache.forgetMarks(at: path) }
-        var place = root
+        var syncPoint = root
         var depth = 0
-        while !place.isListening {
-            guard depth < path.depth, let next = place.children[path[depth]] else { return }
-            place = next
+        while !syncPoint.isListening {
+            guard depth < path.depth, let next = syncPoint.children[path[depth]] else { return }
+            syncPoint = next
             depth += 1
         }
-        cache.note(mark, of: QuerySpec(path: place.path))
+        cache.note(mark, of: QuerySpec(path: syncPoint.path))
     }
 }

@@ -22,13 +22,13 @@ extension SyncTree {
 
     /// Updates a view after a change of data that was sent for its query alone. Only this view may show a different
     /// value, unless `touched` contains more.
-    func refresh(_ view: View, at place: Place, _ touched: ChangedPaths = .nothing) -> SyncEffects {
+    func refresh(_ view: View, at syncPoint: SyncPoint, _ touched: ChangedPaths = .nothing) -> SyncEffects {
         var effects = SyncEffects()
         var touched = addingCounted(to: touched)
         if touched.isNothing {
-            tell(view, at: place, local: [], own: [], &effects.events)
+            tell(view, at: syncPoint, local: [], own: [], &effects.events)
         } else {
-            touched.insert(place.path)
+            touched.insert(syncPoint.path)
             visit(root, touched, nil, &effects.events)
         }
         return effects
@@ -56,41 +56,43 @@ extension SyncTree {
     }
 
     /// Visits listeners at deeper paths first.
-    private func visit(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?, _ events: inout [DataEvent]) {
+    private func visit(
+        _ syncPoint: SyncPoint, _ touched: ChangedPaths, _ inherited: Inherited?, _ events: inout [DataEvent]
+    ) {
         if let inherited, inherited.isUnchanged { return }
         var passedOn = inherited
         var change = LocalChange(old: .null, keys: [])
-        if !place.views.isEmpty {
-            let old = place.isLocalComplete ? place.local : nil
-            change = changeLocal(place, touched, inherited)
-            passedOn = place.isLocalComplete ? Inherited(old: old, new: place.local) : nil
+        if !syncPoint.views.isEmpty {
+            let old = syncPoint.isLocalComplete ? syncPoint.local : nil
+            change = changeLocal(syncPoint, touched, inherited)
+            passedOn = syncPoint.isLocalComplete ? Inherited(old: old, new: syncPoint.local) : nil
         }
-        if !place.children.isEmpty, !(passedOn?.isUnchanged ?? false) {
-            let below = touched.isWhole ? Array(place.children.keys) : touched.keys
+        if !syncPoint.children.isEmpty, !(passedOn?.isUnchanged ?? false) {
+            let below = touched.isWhole ? Array(syncPoint.children.keys) : touched.keys
             for key in below.count > 1 ? below.sorted() : below {
-                guard let child = place.children[key], let part = touched[key] else { continue }
+                guard let child = syncPoint.children[key], let part = touched[key] else { continue }
                 visit(child, part, passedOn?.child(key), &events)
             }
         }
-        guard !place.views.isEmpty else { return }
+        guard !syncPoint.views.isEmpty else { return }
         let own = touched.isWhole ? nil : change.keys ?? touched.keys
-        if let index = place.index, let keys = change.keys, place.isLocalComplete || own != nil {
+        if let index = syncPoint.index, let keys = change.keys, syncPoint.isLocalComplete || own != nil {
             for (view, keys) in index.concerned(
-                by: changes(of: keys, at: place, change.old), hasOwn: !place.isLocalComplete)
+                by: changes(of: keys, at: syncPoint, change.old), hasOwn: !syncPoint.isLocalComplete)
             {
-                tell(view, at: place, local: keys, own: keys, &events)
+                tell(view, at: syncPoint, local: keys, own: keys, &events)
             }
         } else {
-            for view in place.views { tell(view, at: place, local: change.keys, own: own, &events) }
+            for view in syncPoint.views { tell(view, at: syncPoint, local: change.keys, own: own, &events) }
         }
     }
 
     private func tell(
-        _ view: View, at place: Place, local: [Key]?, own: [Key]?, _ events: inout [DataEvent]
+        _ view: View, at syncPoint: SyncPoint, local: [Key]?, own: [Key]?, _ events: inout [DataEvent]
     ) {
         let count = events.count
-        update(view, at: place, local: local, own: own, &events)
-        mark(&events, from: count, of: view, at: place)
+        update(view, at: syncPoint, local: local, own: own, &events)
+        mark(&events, from: count, of: view, at: syncPoint)
     }
 
     /// The change of the local value at a path.
@@ -100,117 +102,119 @@ extension SyncTree {
         var keys: [Key]?
     }
 
-    private func changeLocal(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?) -> LocalChange {
-        let wasComplete = place.isLocalComplete
-        var change = LocalChange(old: place.local)
-        change.keys = updateLocal(place, touched, inherited)
-        let new = place.local
+    private func changeLocal(_ syncPoint: SyncPoint, _ touched: ChangedPaths, _ inherited: Inherited?) -> LocalChange {
+        let wasComplete = syncPoint.isLocalComplete
+        var change = LocalChange(old: syncPoint.local)
+        change.keys = updateLocal(syncPoint, touched, inherited)
+        let new = syncPoint.local
         // The path's own priority is not a child, and is visible to all listeners for all data of the path.
         let isSameKind = new.isBranch && change.old.isBranch && new.priority == change.old.priority
         if !new.isIdentical(to: change.old), !isSameKind {
             change.keys = nil
-        } else if change.keys == nil, place.index != nil, wasComplete, place.isLocalComplete {
+        } else if change.keys == nil, syncPoint.index != nil, wasComplete, syncPoint.isLocalComplete {
             // Compared once for all views.
             var keys: [Key] = []
             Node.forEachDifference(change.old, new) { if change.old.child($0) != new.child($0) { keys.append($0) } }
             change.keys = keys
         }
-        place.madeOrders?.follow(new, change.keys)
+        syncPoint.madeOrders?.follow(new, change.keys)
         return change
     }
 
     /// Returns the details of the children's changes by which the index finds the views of a path.
-    private func changes(of keys: [Key], at place: Place, _ old: Node) -> [ViewIndex.ChildChange] {
-        let point = place.isLocalComplete ? nil : writes.point(at: place.path)
+    private func changes(of keys: [Key], at syncPoint: SyncPoint, _ old: Node) -> [ViewIndex.ChildChange] {
+        let point = syncPoint.isLocalComplete ? nil : writes.point(at: syncPoint.path)
         let nothing = ServerSet()
         return keys.map { key in
             ViewIndex.ChildChange(
-                key: key, old: old.child(key), new: place.local.child(key),
+                key: key, old: old.child(key), new: syncPoint.local.child(key),
                 written: Self.candidate(key, nothing, point))
         }
     }
 
     /// Updates the local value. Returns the only children that may differ; nil if any may.
-    private func updateLocal(_ place: Place, _ touched: ChangedPaths, _ inherited: Inherited?) -> [Key]? {
-        let wasComplete = place.isLocalComplete
+    private func updateLocal(_ syncPoint: SyncPoint, _ touched: ChangedPaths, _ inherited: Inherited?) -> [Key]? {
+        let wasComplete = syncPoint.isLocalComplete
         if let inherited {
-            place.local = inherited.new
-            place.isLocalComplete = true
+            syncPoint.local = inherited.new
+            syncPoint.isLocalComplete = true
             return wasComplete && !touched.isWhole ? touched.keys : nil
         }
         if touched.isWhole {
-            readLocal(place)
+            readLocal(syncPoint)
             return nil
         }
         let keys = touched.keys
-        if wasComplete, !writes.concern(place.path), let node = serverValue(at: place.path) {
+        if wasComplete, !writes.concern(syncPoint.path), let node = serverValue(at: syncPoint.path) {
             // Sharing the object keeps it in memory only once.
-            place.local = node
+            syncPoint.local = node
         } else if wasComplete {
-            place.local = spliced(place.local, at: place.path, touched)
-        } else if place.hasDefault {
+            syncPoint.local = spliced(syncPoint.local, at: syncPoint.path, touched)
+        } else if syncPoint.hasDefault {
             for key in keys {
                 guard let part = touched[key] else { continue }
-                place.local = withKnownChild(place.local, at: place.path, key, part)
+                syncPoint.local = withKnownChild(syncPoint.local, at: syncPoint.path, key, part)
             }
         }
         return keys
     }
 
     /// Reads the local value of a path again.
-    func readLocal(_ place: Place) {
-        if let node = value(at: place.path) {
-            place.local = node
-            place.isLocalComplete = true
+    func readLocal(_ syncPoint: SyncPoint) {
+        if let node = value(at: syncPoint.path) {
+            syncPoint.local = node
+            syncPoint.isLocalComplete = true
         } else {
-            place.local = place.hasDefault ? knownChildren(of: place) : .null
-            place.isLocalComplete = false
+            syncPoint.local = syncPoint.hasDefault ? knownChildren(of: syncPoint) : .null
+            syncPoint.isLocalComplete = false
         }
     }
 
     /// Reads the local value again without a recorded change: the present views are updated as a whole.
-    func readLocalAnew(_ place: Place) {
-        readLocal(place)
-        place.madeOrders?.follow(place.local, nil)
+    func readLocalAnew(_ syncPoint: SyncPoint) {
+        readLocal(syncPoint)
+        syncPoint.madeOrders?.follow(syncPoint.local, nil)
     }
 
     /// Returns the children whose whole values are known.
-    private func knownChildren(of place: Place) -> Node {
-        var keys = Set(place.children.lazy.filter { $0.value.known != nil }.map(\.key))
-        if let point = writes.point(at: place.path) { keys.formUnion(point.children.keys) }
+    private func knownChildren(of syncPoint: SyncPoint) -> Node {
+        var keys = Set(syncPoint.children.lazy.filter { $0.value.known != nil }.map(\.key))
+        if let point = writes.point(at: syncPoint.path) { keys.formUnion(point.children.keys) }
         keys.remove(.priority)
-        return Node(children: keys.lazy.map { ($0, self.value(at: place.path.appending($0)) ?? .null) })
+        return Node(children: keys.lazy.map { ($0, self.value(at: syncPoint.path.appending($0)) ?? .null) })
     }
 
     private func withKnownChild(_ node: Node, at path: Path, _ key: Key, _ touched: ChangedPaths) -> Node {
-        let place = path.appending(key)
+        let childPath = path.appending(key)
         let old = node.child(key)
         if !touched.isWhole, !old.isNull {
-            return node.replacingChild(key, with: spliced(old, at: place, touched))
+            return node.replacingChild(key, with: spliced(old, at: childPath, touched))
         }
-        let new = value(at: place) ?? .null
+        let new = value(at: childPath) ?? .null
         return new == old ? node : node.replacingChild(key, with: new)
     }
 
     /// Returns the whole value at a path, read again at the touched paths.
     private func spliced(_ node: Node, at path: Path, _ touched: ChangedPaths) -> Node {
         var result = node
-        touched.forEachPath { place in result = spliced(result, at: path, place) }
+        touched.forEachPath { changed in result = spliced(result, at: path, changed) }
         return result
     }
 
-    private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
+    private func spliced(_ node: Node, at path: Path, _ relative: Path) -> Node {
         // If a leaf or nothing was or is on the way, the value below the writes decides.
-        let places = [Self.firstWithoutChildren(node, above: place), firstWithPriority(node, at: path, above: place)]
-        return reread(node, at: path, places.compactMap(\.self).min { $0.depth < $1.depth } ?? place)
+        let candidates = [
+            Self.firstWithoutChildren(node, above: relative), firstWithPriority(node, at: path, above: relative),
+        ]
+        return reread(node, at: path, candidates.compactMap(\.self).min { $0.depth < $1.depth } ?? relative)
     }
 
-    private func reread(_ node: Node, at path: Path, _ place: Path) -> Node {
-        let value = value(at: path.appending(place)) ?? .null
-        if node[place] == value { return node }
-        let result = node.replacing(place, with: value)
+    private func reread(_ node: Node, at path: Path, _ relative: Path) -> Node {
+        let value = value(at: path.appending(relative)) ?? .null
+        if node[relative] == value { return node }
+        let result = node.replacing(relative, with: value)
         // A node that has lost its last child may be a leaf again.
-        guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
+        guard value.isNull, let above = Self.firstWithoutChildren(result, above: relative) else { return result }
         return reread(node, at: path, above)
     }
 
@@ -233,26 +237,27 @@ extension SyncTree {
     ///   - own: the only children that may differ in the client's writes over the data sent for the query; nil if any
     ///     may.
     private func update(
-        _ view: View, at place: Place, local: [Key]?, own written: [Key]?, _ events: inout [DataEvent]
+        _ view: View, at syncPoint: SyncPoint, local: [Key]?, own written: [Key]?, _ events: inout [DataEvent]
     ) {
         updates += 1
-        guard !place.isLocalComplete, let own = view.own else {
+        guard !syncPoint.isLocalComplete, let own = view.own else {
             let keys = view.usesOwn ? nil : local
             view.usesOwn = false
             view.ownChanges = []
             view.update(
-                to: place.local, isComplete: place.isLocalComplete, keys: keys, source(of: view, at: place), &events)
-            place.index?.settle(view, keys)
+                to: syncPoint.local, isComplete: syncPoint.isLocalComplete, keys: keys, source(of: view, at: syncPoint),
+                &events)
+            syncPoint.index?.settle(view, keys)
             return
         }
-        let point = writes.point(at: place.path)
+        let point = writes.point(at: syncPoint.path)
         if view.usesOwn, let written, let changed = view.ownChanges {
             let keys = changed.isEmpty ? written : Array(Set(written + changed))
             var node = view.input
             for key in keys { node = node.replacingChild(key, with: Self.candidate(key, own, point)) }
             view.ownChanges = []
             view.update(to: node, isComplete: own.isComplete, keys: keys, .own, &events)
-            place.index?.settle(view, keys)
+            syncPoint.index?.settle(view, keys)
             return
         }
         view.usesOwn = true
@@ -262,12 +267,12 @@ extension SyncTree {
             node = node.replacingChild(key, with: Self.candidate(key, own, point))
         }
         view.update(to: node, isComplete: own.isComplete, keys: nil, .own, &events)
-        place.index?.settle(view, nil)
+        syncPoint.index?.settle(view, nil)
     }
 
     /// Returns the value from which a view selects.
-    func source(of view: View, at place: Place) -> View.Source {
-        view.usesOwn ? .own : .local(place.orders)
+    func source(of view: View, at syncPoint: SyncPoint) -> View.Source {
+        view.usesOwn ? .own : .local(syncPoint.orders)
     }
 
     /// Returns a child that a filtered query may select: one that the server has sent, or one written as a whole.
@@ -280,8 +285,8 @@ extension SyncTree {
     }
 
     /// Updates one view for the first time.
-    func start(_ view: View, at place: Place, _ events: inout [DataEvent]) {
-        tell(view, at: place, local: nil, own: nil, &events)
+    func start(_ view: View, at syncPoint: SyncPoint, _ events: inout [DataEvent]) {
+        tell(view, at: syncPoint, local: nil, own: nil, &events)
     }
 
     // MARK: Reading
@@ -293,12 +298,12 @@ extension SyncTree {
 
     /// Returns the server's value that covers a path, and the depth of the value's own path.
     func known(_ path: Path) -> (node: Node, depth: Int)? {
-        var place = root
+        var syncPoint = root
         var depth = 0
         while true {
-            if let known = place.known { return (known, depth) }
-            guard depth < path.depth, let below = place.children[path[depth]] else { return nil }
-            place = below
+            if let known = syncPoint.known { return (known, depth) }
+            guard depth < path.depth, let below = syncPoint.children[path[depth]] else { return nil }
+            syncPoint = below
             depth += 1
         }
     }
@@ -312,13 +317,13 @@ extension SyncTree {
     /// Returns the topmost path on the way that has a priority, or may have one, and at which the client's own writes
     /// lie over the server's data. Whether the node was without children for a moment, and so lost its priority,
     /// depends on all of these writes.
-    func firstWithPriority(_ node: Node, at path: Path, above place: Path) -> Path? {
+    func firstWithPriority(_ node: Node, at path: Path, above relative: Path) -> Path? {
         guard var point = writes.point(at: path) else { return nil }
         var node = node
         var sent = serverValue(at: path)
-        for (depth, key) in place.keys.enumerated() {
+        for (depth, key) in relative.keys.enumerated() {
             let isSent = sent.map { !$0.priority.isNull } ?? false
-            if isSent || !node.priority.isNull || point.children[.priority] != nil { return place.prefix(depth) }
+            if isSent || !node.priority.isNull || point.children[.priority] != nil { return relative.prefix(depth) }
             guard let below = point.children[key] else { return nil }
             point = below
             node = node.child(key)

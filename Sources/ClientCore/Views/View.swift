@@ -22,7 +22,7 @@ final class View {
     var ownChanges: [Key]? = []
 
     /// The value from which the query selects, if that is `own` under the client's writes. Null if it is the path's
-    /// local value, of which `Place` has the only copy.
+    /// local value, of which `SyncPoint` has the only copy.
     private(set) var input = Node.null
     /// The selected data.
     private(set) var shown = Node.null
@@ -108,7 +108,7 @@ final class View {
         return changes
     }
 
-    /// A value that `Place` holds is not held here, too.
+    /// A value that `SyncPoint` holds is not held here, too.
     private func keep(_ node: Node, _ source: Source) { input = source.isOwn ? node : .null }
 
     /// Returns the order of the value from which the query selects.

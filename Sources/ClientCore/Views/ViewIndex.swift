@@ -32,7 +32,7 @@ final class ViewIndex {
         let indexed = IndexedView(view.query)
         view.indexed = indexed
         if view.query.selectsAll { return all.append(view) }
-        place(view, indexed, at: indexed.bounds)
+        insert(view, indexed, at: indexed.bounds)
     }
 
     func remove(_ view: View) {
@@ -40,7 +40,7 @@ final class ViewIndex {
         all.removeAll { $0 === view }
         changed.removeAll { $0 === view }
         guard let indexed = view.indexed else { return }
-        place(view, indexed, at: nil)
+        insert(view, indexed, at: nil)
         hold(view, indexed, .null, .null, nil)
         view.indexed = nil
     }
@@ -55,11 +55,11 @@ final class ViewIndex {
     /// Records that a view was updated. `keys`: the only children that may differ; nil if any may.
     func settle(_ view: View, _ keys: [Key]?) {
         guard let indexed = view.indexed, !view.query.selectsAll else { return }
-        place(view, indexed, at: indexed.reach(view.query))
+        insert(view, indexed, at: indexed.reach(view.query))
         hold(view, indexed, view.own?.node ?? .null, view.input, view.usesOwn ? keys : nil)
     }
 
-    private func place(_ view: View, _ indexed: IndexedView, at range: OrderRange?) {
+    private func insert(_ view: View, _ indexed: IndexedView, at range: OrderRange?) {
         let old = indexed.range
         if let old, let range, old.isSame(as: range) { return }
         let index = view.query.index
@@ -81,11 +81,11 @@ final class ViewIndex {
             let did = !oldOwn.child(key).isNull || !oldInput.child(key).isNull
             let does = !own.child(key).isNull || !input.child(key).isNull
             guard did != does else { return }
-            let place = Self.place(of: view, in: holders[key] ?? [])
+            let position = Self.position(of: view, in: holders[key] ?? [])
             if does {
-                holders[key, default: []].insert(view, at: place)
+                holders[key, default: []].insert(view, at: position)
             } else {
-                holders[key]?.remove(at: place)
+                holders[key]?.remove(at: position)
                 if holders[key]?.isEmpty ?? false { holders[key] = nil }
             }
         }
@@ -97,7 +97,7 @@ final class ViewIndex {
     }
 
     /// Returns the index of a view among views sorted by their numbers, or the index at which to insert it.
-    private static func place(of view: View, in views: [View]) -> Int {
+    private static func position(of view: View, in views: [View]) -> Int {
         var low = 0
         var high = views.count
         while low < high {

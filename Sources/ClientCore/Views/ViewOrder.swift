@@ -96,9 +96,9 @@ final class SharedOrders {
             orders = []
             return
         }
-        for place in orders.indices {
-            let (index, order) = orders[place]
-            orders[place].order = order.updated(to: node, changing: keys, index, isRanked: false)
+        for offset in orders.indices {
+            let (index, order) = orders[offset]
+            orders[offset].order = order.updated(to: node, changing: keys, index, isRanked: false)
         }
     }
 

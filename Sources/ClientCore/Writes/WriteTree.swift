@@ -78,7 +78,7 @@ final class WriteTree {
             let point = makePoint(at: change.path, id)
             let entry = Entry(
                 id: id, value: changes[index].value, isVisible: isVisible, isRelative: counted == nil)
-            point.entries.insert(entry, at: point.place(of: id))
+            point.entries.insert(entry, at: point.index(of: id))
         }
         let record = Record(changes: changes, isVisible: isVisible, path: path)
         records[id] = record
@@ -119,9 +119,9 @@ final class WriteTree {
                     continue
                 }
                 record.changes[index] = counted
-                let place = point.place(of: id)
-                point.entries[place].value = counted.value
-                point.entries[place].isRelative = false
+                let index = point.index(of: id)
+                point.entries[index].value = counted.value
+                point.entries[index].isRelative = false
                 paths.append(change.path)
             }
             records[id] = record
@@ -140,7 +140,7 @@ final class WriteTree {
 
     private static func remove(_ id: WriteID, _ keys: ArraySlice<Key>, from point: Point) {
         guard let key = keys.first else {
-            let index = point.place(of: id)
+            let index = point.index(of: id)
             if index < point.entries.count, point.entries[index].id == id { point.entries.remove(at: index) }
             return
         }
@@ -188,7 +188,7 @@ final class WriteTree {
 
 extension WriteTree.Point {
     /// Returns the index of the write among the entries, or the index at which to insert it.
-    func place(of id: WriteID) -> Int {
+    func index(of id: WriteID) -> Int {
         // Nearly always the last.
         guard let last = entries.last, last.id >= id else { return entries.count }
         var low = 0
@@ -230,11 +230,11 @@ extension WriteTree {
         _ body: (WriteID, Path, Node) -> Void
     ) {
         for (key, below) in point.children where below.newest > after {
-            let place = path.appending(key)
+            let childPath = path.appending(key)
             for entry in below.entries where entry.id > after && filter.admits(entry) {
-                body(entry.id, place, entry.value)
+                body(entry.id, childPath, entry.value)
             }
-            gather(below, place, after, filter, body)
+            gather(below, childPath, after, filter, body)
         }
     }
 }

@@ -36,53 +36,53 @@ public protocol ChangeListener: AnyObject, Sendable {
 /// Finds the listeners that a change touches: a tree of paths with the listeners at each path. A value; its owner
 /// locks.
 struct ListenerIndex {
-    private final class Place {
-        var children: [Key: Place] = [:]
+    private final class Level {
+        var children: [Key: Level] = [:]
         var listeners: [ObjectIdentifier: any ChangeListener] = [:]
         var isEmpty: Bool { children.isEmpty && listeners.isEmpty }
     }
 
-    private let root = Place()
+    private let root = Level()
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
 
     mutating func add(_ listener: any ChangeListener, at path: Path) {
-        var place = root
+        var level = root
         for key in path.keys {
-            if let next = place.children[key] {
-                place = next
+            if let next = level.children[key] {
+                level = next
             } else {
-                let next = Place()
-                place.children[key] = next
-                place = next
+                let next = Level()
+                level.children[key] = next
+                level = next
             }
         }
-        if place.listeners.updateValue(listener, forKey: ObjectIdentifier(listener)) == nil { count += 1 }
+        if level.listeners.updateValue(listener, forKey: ObjectIdentifier(listener)) == nil { count += 1 }
     }
 
     mutating func remove(_ listener: any ChangeListener, at path: Path) {
-        var places = [root]
+        var levels = [root]
         for key in path.keys {
-            guard let next = places[places.count - 1].children[key] else { return }
-            places.append(next)
+            guard let next = levels[levels.count - 1].children[key] else { return }
+            levels.append(next)
         }
-        if places[places.count - 1].listeners.removeValue(forKey: ObjectIdentifier(listener)) != nil { count -= 1 }
-        for index in stride(from: places.count - 1, to: 0, by: -1) where places[index].isEmpty {
-            places[index - 1].children[path[index - 1]] = nil
+        if levels[levels.count - 1].listeners.removeValue(forKey: ObjectIdentifier(listener)) != nil { count -= 1 }
+        for index in stride(from: levels.count - 1, to: 0, by: -1) where levels[index].isEmpty {
+            levels[index - 1].children[path[index - 1]] = nil
         }
     }
 
     /// Calls the listeners that a replacement at `path` touches: at the path, above it, and below it. A priority has
     /// its own path, and nothing below it.
     func forEachTouched(by path: Path, _ body: (any ChangeListener) -> Void) {
-        var place = root
+        var level = root
         for key in path.keys {
-            for listener in place.listeners.values { body(listener) }
-            guard let next = place.children[key] else { return }
-            place = next
+            for listener in level.listeners.values { body(listener) }
+            guard let next = level.children[key] else { return }
+            level = next
         }
-        Self.forEach(in: place, body)
+        Self.forEach(in: level, body)
     }
 
     var all: [any ChangeListener] {
@@ -91,8 +91,8 @@ struct ListenerIndex {
         return found
     }
 
-    private static func forEach(in place: Place, _ body: (any ChangeListener) -> Void) {
-        for listener in place.listeners.values { body(listener) }
-        for child in place.children.values { forEach(in: child, body) }
+    private static func forEach(in level: Level, _ body: (any ChangeListener) -> Void) {
+        for listener in level.listeners.values { body(listener) }
+        for child in level.children.values { forEach(in: child, body) }
     }
 }

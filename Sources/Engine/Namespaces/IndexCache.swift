@@ -4,7 +4,7 @@ public import Tree
 /// The ordered indexes of a namespace that queries have used. Each is updated when it is used again.
 /// Any thread.
 public final class IndexCache: Sendable {
-    private struct Place: Hashable {
+    private struct CacheKey: Hashable {
         let path: Path
         let index: Query.Index
     }
@@ -19,14 +19,14 @@ public final class IndexCache: Sendable {
     }
 
     private struct State {
-        var kept: [Place: Kept] = [:]
+        var kept: [CacheKey: Kept] = [:]
         var uses: UInt64 = 0
         var undeclared = 0
         /// The number of children of all indexes.
         var children = 0
 
-        mutating func remove(_ place: Place) {
-            guard let kept = kept.removeValue(forKey: place) else { return }
+        mutating func remove(_ key: CacheKey) {
+            guard let kept = kept.removeValue(forKey: key) else { return }
             undeclared -= kept.undeclared
             children -= kept.children
         }
@@ -56,9 +56,9 @@ public final class IndexCache: Sendable {
         guard isDeclared || isFollowed, query.index != .key, !query.selectsAll, case .branch(let branch) = node,
             branch.children.count >= Self.minChildren
         else { return query.select(from: node) }
-        let place = Place(path: path, index: query.index)
+        let key = CacheKey(path: path, index: query.index)
         let (known, hasRoom) = state.withLock { state -> (OrderedIndex?, Bool) in
-            if let kept = state.kept[place] { return (kept.ordered, true) }
+            if let kept = state.kept[key] { return (kept.ordered, true) }
             return (nil, isDeclared || state.undeclared + branch.children.count <= Self.maxUndeclared)
         }
         guard hasRoom else { return query.select(from: node) }
@@ -67,9 +67,9 @@ public final class IndexCache: Sendable {
         let added = state.withLock { state -> Int in
             let before = state.children
             state.uses += 1
-            state.remove(place)
+            state.remove(key)
             let count = branch.children.count
-            state.kept[place] = Kept(
+            state.kept[key] = Kept(
                 ordered: ordered, lastUse: state.uses, undeclared: isDeclared ? 0 : count, children: count)
             state.undeclared += isDeclared ? 0 : count
             state.children += count

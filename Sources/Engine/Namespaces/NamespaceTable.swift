@@ -41,7 +41,7 @@ final class NamespaceTable: Sendable {
         /// The table's only reference to each namespace. All other references come from this table, or from code that
         /// got one here.
         var residents: [LiveNamespace?] = []
-        var freePlaces: [Int] = []
+        var freeIndices: [Int] = []
         var recency = RecencyList()
         var missingCount = 0
         /// The namespace that is not evicted although it is unused.
@@ -58,9 +58,9 @@ final class NamespaceTable: Sendable {
     /// Returns the namespace if it is loaded, and counts that as a use.
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in
-            guard case .live(let place) = state.slots[name] else { return nil }
-            state.recency.use(place, at: now())
-            return state.residents[place]
+            guard case .live(let index) = state.slots[name] else { return nil }
+            state.recency.use(index, at: now())
+            return state.residents[index]
         }
     }
 
@@ -84,9 +84,9 @@ final class NamespaceTable: Sendable {
         }
         let answer = state.withLock { state -> Answer in
             switch state.slots[name] {
-            case .live(let place):
-                state.recency.use(place, at: now())
-                guard let namespace = state.residents[place] else { return .load }
+            case .live(let index):
+                state.recency.use(index, at: now())
+                guard let namespace = state.residents[index] else { return .load }
                 return .now(.success(namespace))
             case .loading(var loading):
                 // Removed first: a second reference to the list would make each request copy it.
@@ -112,8 +112,8 @@ final class NamespaceTable: Sendable {
     /// Removes a namespace that is no longer in the database, so that the next request for its name looks it up again.
     func forget(_ namespace: LiveNamespace) {
         state.withLock { state in
-            guard let place = state.byID[namespace.id], state.residents[place] === namespace else { return }
-            _ = state.takeOut(place)
+            guard let index = state.byID[namespace.id], state.residents[index] === namespace else { return }
+            _ = state.takeOut(index)
         }
     }
 
@@ -126,7 +126,7 @@ final class NamespaceTable: Sendable {
     func expect(_ name: String, wasAway: Bool) -> LiveNamespace? {
         state.withLock { state in
             switch state.slots[name] {
-            case .live(let place): return wasAway ? state.takeOut(place) : state.residents[place]
+            case .live(let index): return wasAway ? state.takeOut(index) : state.residents[index]
             case .loading(var loading):
                 state.slots[name] = .loading(Loading())
                 if wasAway {
@@ -176,13 +176,13 @@ final class NamespaceTable: Sendable {
             switch result {
             case .success(let namespace):
                 // A different loaded namespace with this id has lost its name to the new one.
-                if let place = state.byID[namespace.id] { former = state.takeOut(place) }
-                let place = state.freePlaces.popLast() ?? state.residents.count
-                if place == state.residents.count { state.residents.append(namespace) }
-                state.residents[place] = namespace
-                state.recency.append(place, at: now())
-                state.slots[name] = .live(place)
-                state.byID[namespace.id] = place
+                if let index = state.byID[namespace.id] { former = state.takeOut(index) }
+                let index = state.freeIndices.popLast() ?? state.residents.count
+                if index == state.residents.count { state.residents.append(namespace) }
+                state.residents[index] = namespace
+                state.recency.append(index, at: now())
+                state.slots[name] = .live(index)
+                state.byID[namespace.id] = index
             case .failure(.unknownNamespace):
                 if state.missingCount >= Self.maxMissing { state.forgetMissing() }
                 state.missingCount += 1
@@ -201,13 +201,13 @@ final class NamespaceTable: Sendable {
 
 extension NamespaceTable.State {
     /// Removes a namespace and returns the table's reference to it.
-    mutating func takeOut(_ place: Int) -> LiveNamespace? {
-        guard let namespace = residents[place] else { return nil }
-        residents[place] = nil
-        recency.remove(place)
-        freePlaces.append(place)
+    mutating func takeOut(_ index: Int) -> LiveNamespace? {
+        guard let namespace = residents[index] else { return nil }
+        residents[index] = nil
+        recency.remove(index)
+        freeIndices.append(index)
         byID[namespace.id] = nil
-        if case .live(place) = slots[namespace.name] { slots[namespace.name] = nil }
+        if case .live(index) = slots[namespace.name] { slots[namespace.name] = nil }
         return namespace
     }
 
@@ -240,31 +240,31 @@ extension NamespaceTable {
         let now = self.now()
         return state.withLock { state in
             var next = state.recency.first
-            if let place = spared, state.residents[place] != nil { next = state.recency.next(after: place) }
+            if let index = spared, state.residents[index] != nil { next = state.recency.next(after: index) }
             for _ in 0..<min(most, state.recency.count) {
-                guard let place = next else {
+                guard let index = next else {
                     spared = nil
                     return nil
                 }
-                next = state.recency.next(after: place)
-                if now - state.recency.lastUse(of: place) < milliseconds {
+                next = state.recency.next(after: index)
+                if now - state.recency.lastUse(of: index) < milliseconds {
                     // All others were used later.
                     if sizes.isEmpty { return nil }
-                    guard let bytes = state.residents[place]?.memory.bytes, sizes.contains(bytes) else {
-                        spared = place
+                    guard let bytes = state.residents[index]?.memory.bytes, sizes.contains(bytes) else {
+                        spared = index
                         continue
                     }
                 }
-                if let kept = state.kept, state.byID[kept] == place {
-                    state.recency.use(place, at: now)
+                if let kept = state.kept, state.byID[kept] == index {
+                    state.recency.use(index, at: now)
                     continue
                 }
-                if isKnownUniquelyReferenced(&state.residents[place]), state.residents[place]?.isUnused == true {
-                    return state.takeOut(place)
+                if isKnownUniquelyReferenced(&state.residents[index]), state.residents[index]?.isUnused == true {
+                    return state.takeOut(index)
                 }
                 // Callbacks for a seq that never arrives hold references.
-                state.residents[place]?.forgetDueWaiters(now: Clock.monotonicMilliseconds)
-                state.recency.use(place, at: now)
+                state.residents[index]?.forgetDueWaiters(now: Clock.monotonicMilliseconds)
+                state.recency.use(index, at: now)
             }
             return nil
         }
@@ -289,7 +289,7 @@ extension NamespaceTable {
     /// Permits the eviction of the namespace with this memory again, if it is the kept one.
     func endKeeping(_ memory: NamespaceMemory) {
         state.withLock { state in
-            guard let kept = state.kept, let place = state.byID[kept], state.residents[place]?.memory === memory else {
+            guard let kept = state.kept, let index = state.byID[kept], state.residents[index]?.memory === memory else {
                 return
             }
             state.kept = nil
@@ -299,8 +299,8 @@ extension NamespaceTable {
     /// The memory of the kept namespace; nil if none is kept.
     var keptMemory: NamespaceMemory? {
         state.withLock { state in
-            guard let kept = state.kept, let place = state.byID[kept] else { return nil }
-            return state.residents[place]?.memory
+            guard let kept = state.kept, let index = state.byID[kept] else { return nil }
+            return state.residents[index]?.memory
         }
     }
 

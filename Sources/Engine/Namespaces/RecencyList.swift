@@ -20,17 +20,17 @@ struct RecencyList: Sendable {
     /// Adds a slot that is not in the list, as the most recently used one.
     ///
     /// - Parameter time: The time of that use, in monotonic milliseconds.
-    mutating func append(_ place: Int, at time: Milliseconds) {
-        while links.count <= place { links.append(Link(used: time)) }
-        links[place] = Link(before: last ?? -1, after: -1, used: time)
-        if let last { links[last].after = place } else { first = place }
-        last = place
+    mutating func append(_ index: Int, at time: Milliseconds) {
+        while links.count <= index { links.append(Link(used: time)) }
+        links[index] = Link(before: last ?? -1, after: -1, used: time)
+        if let last { links[last].after = index } else { first = index }
+        last = index
         count += 1
     }
 
     /// Removes a slot that is in the list.
-    mutating func remove(_ place: Int) {
-        let link = links[place]
+    mutating func remove(_ index: Int) {
+        let link = links[index]
         if link.before >= 0 {
             links[link.before].after = link.after
         } else {
@@ -46,21 +46,21 @@ struct RecencyList: Sendable {
 
     /// Records a use of a slot that is in the list.
     @inline(__always)
-    mutating func use(_ place: Int, at time: Milliseconds) {
-        if place == last {
-            links[place].used = time
+    mutating func use(_ index: Int, at time: Milliseconds) {
+        if index == last {
+            links[index].used = time
             return
         }
-        remove(place)
-        append(place, at: time)
+        remove(index)
+        append(index, at: time)
     }
 
     /// Returns the time of the last use of a slot in the list.
-    func lastUse(of place: Int) -> Milliseconds { links[place].used }
+    func lastUse(of index: Int) -> Milliseconds { links[index].used }
 
     /// Returns the slot that was used next after a slot in the list; nil for the most recently used one.
-    func next(after place: Int) -> Int? {
-        let next = links[place].after
+    func next(after index: Int) -> Int? {
+        let next = links[index].after
         return next >= 0 ? next : nil
     }
 }

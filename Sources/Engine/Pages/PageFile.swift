@@ -67,18 +67,18 @@ public final class PageFile: Sendable {
 
     /// Calls `body` with the bytes of a page, which are valid only during the call.
     func withBytes<Result>(
-        at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result
+        at location: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(PageFileError) -> Result {
-        let count = Int(place.length)
+        let count = Int(location.length)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count + Self.sumBytes, alignment: 8)
         defer { buffer.deallocate() }
         do {
-            try file.read(into: buffer, at: place.offset)
+            try file.read(into: buffer, at: location.offset)
         } catch {
             throw .unreadable(error.description)
         }
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-        guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes, at: place.offset)
+        guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes, at: location.offset)
         else {
             throw .unreadable("the disk returned other bytes than were written")
         }
@@ -86,7 +86,7 @@ public final class PageFile: Sendable {
     }
 
     /// Frees a page that is no longer read.
-    func free(_ place: PageLocation) { give(place.offset, Int(place.length) + Self.sumBytes) }
+    func free(_ location: PageLocation) { give(location.offset, Int(location.length) + Self.sumBytes) }
 
     private func give(_ offset: Int64, _ count: Int) {
         extents.withLock { extents in
@@ -179,10 +179,10 @@ struct PageExtents {
 enum CheckSum {
     /// Processes eight bytes at a time: multiplies each word in, and mixes the upper half into the lower.
     ///
-    /// - Parameter place: the offset of the bytes, which is part of the sum: equal bytes from another offset have a
+    /// - Parameter location: the offset of the bytes, which is part of the sum: equal bytes from another offset have a
     ///   different sum.
-    static func of(_ bytes: UnsafeRawBufferPointer, at place: Int64 = 0) -> UInt64 {
-        var sum: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count) ^ (UInt64(bitPattern: place) << 20)
+    static func of(_ bytes: UnsafeRawBufferPointer, at offset: Int64 = 0) -> UInt64 {
+        var sum: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count) ^ (UInt64(bitPattern: offset) << 20)
         var index = 0
         while index + 8 <= bytes.count {
             let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))

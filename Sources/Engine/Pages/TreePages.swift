@@ -52,21 +52,21 @@ final class TreePages: PageKeeper {
     // MARK: PageKeeper
 
     func keep(_ bytes: UnsafeRawBufferPointer) -> PageLocation? {
-        guard let place = file.write(bytes) else { return nil }
+        guard let location = file.write(bytes) else { return nil }
         writes.add()
-        return place
+        return location
     }
 
-    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    func withBytes<Result>(at location: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         reads.add()
         do throws(PageFileError) {
-            return try file.withBytes(at: place, body)
+            return try file.withBytes(at: location, body)
         } catch {
             fail("\(error)")
         }
     }
 
-    func free(_ place: PageLocation) { file.free(place) }
+    func free(_ location: PageLocation) { file.free(location) }
 
     func cameIn(_ page: Page) {
         count(page.heapBytes)

@@ -50,7 +50,7 @@ public final class LogReadPool: Sendable {
         self.core = core
         self.limits = limits
         // Four times as many slots as threads: the rule for slots keeps none of the threads idle.
-        state = Condition(State(jobs: Jobs(slots: 4 * max(1, core.settings.logReaders), places: Self.maxWaiting)))
+        state = Condition(State(jobs: Jobs(slots: 4 * max(1, core.settings.logReaders), capacity: Self.maxWaiting)))
     }
 
     /// Finds out whether a namespace with that name is in the database, without creating one. `completion` is called
@@ -69,10 +69,10 @@ public final class LogReadPool: Sendable {
 
     /// Reads some lines after a log position. `completion` is called from another thread.
     public func slice(
-        _ view: LogView, at place: LogPosition,
+        _ view: LogView, at position: LogPosition,
         _ completion: @escaping @Sendable (Result<LogSlice, LogReadError>) -> Void
     ) {
-        add(.slice(view, place, completion), of: view.namespace, isAdministrators: view.hasOrigins)
+        add(.slice(view, position, completion), of: view.namespace, isAdministrators: view.hasOrigins)
     }
 
     private func add(_ job: Job, of namespace: Int64, isAdministrators: Bool) {
@@ -178,8 +178,8 @@ public final class LogReadPool: Sendable {
             completion(.success(try connection.namespace(named: name) != nil))
         case .extent(let namespace, let name, let completion):
             completion(.success(try reader.extent(namespace, name)))
-        case .slice(let view, let place, let completion):
-            completion(try reader.slice(view, at: place, installation: installation))
+        case .slice(let view, let position, let completion):
+            completion(try reader.slice(view, at: position, installation: installation))
         }
     }
 }

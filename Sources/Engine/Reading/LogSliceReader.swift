@@ -15,13 +15,13 @@ struct LogSliceReader {
 
     /// Reads lines after a log position. Their number is limited, so that other readers do not wait for long.
     func slice(
-        _ view: LogView, at place: LogPosition, installation: String
+        _ view: LogView, at position: LogPosition, installation: String
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
         let lines = LogLineMaker(
             installation: installation, namespace: view.name, within: view.path, hasOrigins: view.hasOrigins)
-        var slice = LogSlice(at: place)
-        if place.inside != nil { return try rest(of: view, lines, slice) }
-        switch try page(view, place) {
+        var slice = LogSlice(at: position)
+        if position.inside != nil { return try rest(of: view, lines, slice) }
+        switch try page(view, position) {
         case .entries(let page):
             for logged in page where slice.end.inside == nil {
                 let (end, lineCount) = (slice.end, slice.lines.count)
@@ -29,8 +29,8 @@ struct LogSliceReader {
                     try add(logged, lines, view, &slice)
                 } catch .partMissing(_, let part, let count) {
                     // The reader first gets the lines before the entry, and the refusal with its next request.
-                    guard end != place else {
-                        return .failure(try refusal(view, at: place, of: logged, part, count))
+                    guard end != position else {
+                        return .failure(try refusal(view, at: position, of: logged, part, count))
                     }
                     slice.lines.removeSubrange(lineCount...)
                     slice.end = end
@@ -40,8 +40,8 @@ struct LogSliceReader {
             }
         case .missing(let seqs, _) where seqs.isEmpty:
             // The position has no batch to show whether the entries after it belong to its history; none is missing.
-            guard place.batch != nil else { return .failure(try refusal(view, at: place)) }
-            return try self.slice(view, at: LogPosition(seq: place.seq), installation: installation)
+            guard position.batch != nil else { return .failure(try refusal(view, at: position)) }
+            return try self.slice(view, at: LogPosition(seq: position.seq), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
         case .takenBack(nil): throw .unknownNamespace(view.name)
         case .takenBack(let record?): return .failure(.otherHistory(head: record.head))
@@ -53,9 +53,9 @@ struct LogSliceReader {
         return .success(slice)
     }
 
-    private func page(_ view: LogView, _ place: LogPosition) throws(LogStoreError) -> LogEvent {
+    private func page(_ view: LogView, _ position: LogPosition) throws(LogStoreError) -> LogEvent {
         let limits = limits
-        var follower = LogFollower(view.namespace, at: LogCursor(seq: place.seq, batch: place.batch)) {
+        var follower = LogFollower(view.namespace, at: LogCursor(seq: position.seq, batch: position.batch)) {
             $0.pageEntries = limits.sliceEntries
             $0.pageBytes = limits.sliceBytes
             $0.checksHistory = true
@@ -69,15 +69,15 @@ struct LogSliceReader {
     private func rest(
         of view: LogView, _ lines: LogLineMaker, _ slice: LogSlice
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
-        let place = slice.end
-        guard let logged = try connection.entry(view.namespace, place.seq + 1), logged.entry.isBulk,
-            logged.batchID == place.batch, lines.line(of: logged.entry, time: "") != nil
-        else { return .failure(try refusal(view, at: place)) }
+        let position = slice.end
+        guard let logged = try connection.entry(view.namespace, position.seq + 1), logged.entry.isBulk,
+            logged.batchID == position.batch, lines.line(of: logged.entry, time: "") != nil
+        else { return .failure(try refusal(view, at: position)) }
         var slice = slice
         do throws(LogStoreError) {
             try addParts(of: logged, lines, view, &slice)
         } catch .partMissing(_, let part, let count) {
-            return .failure(try refusal(view, at: place, of: logged, part, count))
+            return .failure(try refusal(view, at: position, of: logged, part, count))
         }
         return .success(slice)
     }
@@ -86,17 +86,17 @@ struct LogSliceReader {
     ///
     /// - Parameter count: the number of parts of the entry; nil if the log no longer has the entry.
     private func refusal(
-        _ view: LogView, at place: LogPosition, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
+        _ view: LogView, at position: LogPosition, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
     ) throws(LogStoreError) -> LogReadError {
-        let refusal = try refusal(view, at: place)
+        let refusal = try refusal(view, at: position)
         guard case .otherHistory = refusal, let count, part < count else { return refusal }
         return .damaged(next: Self.behind(logged))
     }
 
     /// Returns the reason why the log does not continue at a position.
-    private func refusal(_ view: LogView, at place: LogPosition) throws(LogStoreError) -> LogReadError {
+    private func refusal(_ view: LogView, at position: LogPosition) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
-        return place.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
+        return position.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
     }
 
     private func add(
@@ -127,11 +127,11 @@ struct LogSliceReader {
                     lines.end(of: logged.entry.seq, parts: Int(inside.lines)), to: Self.behind(logged))
             }
             inside.part += 1
-            var place = slice.end
+            var position = slice.end
             if let line = lines.line(ofPart: changes, of: logged.entry.seq) {
                 inside.lines += 1
-                place.inside = inside
-                slice.add(line, to: place)
+                position.inside = inside
+                slice.add(line, to: position)
             } else {
                 slice.end.inside = inside
             }
@@ -144,11 +144,11 @@ struct LogSliceReader {
 }
 
 extension LogSlice {
-    fileprivate mutating func add(_ line: LogLine, to place: LogPosition) {
+    fileprivate mutating func add(_ line: LogLine, to position: LogPosition) {
         let json = line.json
         byteCount += json.count
         lines.append(json)
-        end = place
+        end = position
     }
 }
 
@@ -201,11 +201,11 @@ public struct LogSlice: Sendable {
     public internal(set) var isAtEnd = false
     var byteCount = 0
 
-    init(at place: LogPosition) { end = place }
+    init(at position: LogPosition) { end = position }
 
     /// Creates a slice without lines at the end of the log.
-    public init(emptyAt place: LogPosition) {
-        end = place
+    public init(emptyAt position: LogPosition) {
+        end = position
         isAtEnd = true
     }
 }

@@ -255,7 +255,7 @@ enum PriorityCheck {
             return root[parent].isNull
         }
         guard !homeless.isEmpty else { return nil }
-        let made = MadePlaces(changes)
+        let made = MadePaths(changes)
         for change in homeless {
             guard let parent = change.path.parent, !made.touches(parent) else { continue }
             return "There is no value at \(parent) that could have a priority."
@@ -265,39 +265,39 @@ enum PriorityCheck {
 }
 
 /// The paths at which changes set values: a tree of their keys.
-private struct MadePlaces {
-    private struct Place {
+private struct MadePaths {
+    private struct Level {
         var children: [Key: Int] = [:]
         var isMade = false
     }
-    private var places = [Place()]
+    private var levels = [Level()]
 
     init(_ changes: [Change]) {
         for change in changes where !change.path.namesPriority && !change.value.isNull {
-            var place = 0
+            var current = 0
             for key in change.path.keys {
-                if let next = places[place].children[key] {
-                    place = next
+                if let next = levels[current].children[key] {
+                    current = next
                 } else {
-                    places.append(Place())
-                    places[place].children[key] = places.count - 1
-                    place = places.count - 1
+                    levels.append(Level())
+                    levels[current].children[key] = levels.count - 1
+                    current = levels.count - 1
                 }
             }
-            places[place].isMade = true
+            levels[current].isMade = true
         }
     }
 
     /// Whether a value is set at the path, above it or below it.
     func touches(_ path: Path) -> Bool {
-        var place = 0
+        var current = 0
         for key in path.keys {
-            if places[place].isMade { return true }
-            guard let next = places[place].children[key] else { return false }
-            place = next
+            if levels[current].isMade { return true }
+            guard let next = levels[current].children[key] else { return false }
+            current = next
         }
         // A node of this tree exists only for a value at it or below it.
-        return places.count > 1 || places[0].isMade
+        return levels.count > 1 || levels[0].isMade
     }
 }
 

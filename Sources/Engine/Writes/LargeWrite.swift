@@ -123,12 +123,12 @@ extension Path {
 /// The paths that a write touches. They show whether another write could have been made before or after it with the
 /// same result.
 struct TouchedPaths {
-    private final class Place {
-        var children: [Key: Place] = [:]
+    private final class Level {
+        var children: [Key: Level] = [:]
         var isTouched = false
     }
 
-    private let root = Place()
+    private let root = Level()
     /// First keys of paths at which a value is removed: a parent that becomes empty is removed, with its priority.
     private var emptied: Set<Key> = []
     private var first: Set<Key> = []
@@ -136,17 +136,17 @@ struct TouchedPaths {
     /// - Parameter changes: the changes with resolved server values.
     init(_ changes: [Change]) {
         for change in changes {
-            var place = root
+            var level = root
             for key in Self.keys(of: change) {
-                if let child = place.children[key] {
-                    place = child
+                if let child = level.children[key] {
+                    level = child
                 } else {
-                    let child = Place()
-                    place.children[key] = child
-                    place = child
+                    let child = Level()
+                    level.children[key] = child
+                    level = child
                 }
             }
-            place.isTouched = true
+            level.isTouched = true
             guard let key = change.path.keys.first else { continue }
             first.insert(key)
             if change.value.isNull { emptied.insert(key) }
@@ -158,11 +158,11 @@ struct TouchedPaths {
         let keys = Self.keys(of: change)
         guard let key = keys.first else { return true }
         if emptied.contains(key) || (change.value.isNull && first.contains(key)) { return true }
-        var place = root
+        var level = root
         for key in keys {
-            if place.isTouched { return true }
-            guard let child = place.children[key] else { return false }
-            place = child
+            if level.isTouched { return true }
+            guard let child = level.children[key] else { return false }
+            level = child
         }
         // The write touches a path at or below the change's path.
         return true

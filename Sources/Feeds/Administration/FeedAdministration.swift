@@ -130,7 +130,7 @@ public struct FeedAdministration {
                 isNew: false, isChanged: true, seq: seq, change: Change(feed: existing.id, generation: generation))
         }
         guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
-        let progress = try place(definition.start, in: record)
+        let progress = try progress(definition.start, in: record)
         let made = try connection.addFeed(
             record.id, name: definition.name, definition: text, at: progress)
         // Another session has created the feed in the meantime. It may have to be changed.
@@ -152,7 +152,7 @@ public struct FeedAdministration {
         guard let namespace = try connection.namespace(id: record.namespaceID) else {
             throw try absence(of: name)
         }
-        let progress = try place(start, in: namespace)
+        let progress = try progress(start, in: namespace)
         let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
         // The feed's previous snapshot may no longer be needed. The feed has already moved, so a failure here does not matter.
         try? connection.dropFeedSnapshots(record.namespaceID)
@@ -172,7 +172,7 @@ public struct FeedAdministration {
     }
 
     /// Returns the position of a start in a namespace's log.
-    private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
+    private func progress(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
         guard let now = try connection.namespace(id: namespace.id) else {
             throw try absence(of: namespace.name)
         }

@@ -114,7 +114,7 @@ public struct FeedReplay {
         if !letters.isEmpty { try write(letters) }
         // Resumes messages that were set aside after dead letters which are delivered again.
         if target.definition.deadPolicy == .stop {
-            _ = try connection.retryLetters(target.record.namespaceID, target.record.id, .places([]))
+            _ = try connection.retryLetters(target.record.namespaceID, target.record.id, .positions([]))
         }
         return outcome
     }
@@ -132,7 +132,7 @@ public struct FeedReplay {
         let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
         var records = RecordEnumerator(
             source.definition.pattern, before: before, after: after,
-            places: entry.isBulk ? nil : entry.changes.map(\.path))
+            paths: entry.isBulk ? nil : entry.changes.map(\.path))
         var index: Int64 = 0
         while let change = records.nextChange() {
             let position = FeedPosition(seq: entry.seq, index: index)

@@ -55,7 +55,7 @@ final class FeedCore: Sendable {
     func close() { closers.stop() }
 
     /// Records the addresses on which the gateway listens.
-    func listens(at place: FeedEndpoint) { endpoint.broadcast { $0 = place } }
+    func listens(at listening: FeedEndpoint) { endpoint.broadcast { $0 = listening } }
 
     /// Returns the address and key with which other gateways reach this gateway. Blocks until the gateway listens; returns nil if
     /// the service stops first.
@@ -63,13 +63,13 @@ final class FeedCore: Sendable {
     /// - Parameter host: The address from which this gateway connects to the database, or nil if the database is on this machine.
     func reach(from host: String?) -> FeedWorkerReach? {
         while !stopsNow {
-            guard let place = endpoint.wait(milliseconds: 100, until: { $0 }) else { continue }
+            guard let listening = endpoint.wait(milliseconds: 100, until: { $0 }) else { continue }
             guard settings.address.isEmpty else {
                 // The operator configured this address. It may be a proxy's, so its certificate is verified as usual.
                 return FeedWorkerReach(address: settings.address, key: forwardingKey)
             }
-            let (address, isSecure) = place.address(from: host)
-            return FeedWorkerReach(address: address, key: forwardingKey, pin: isSecure ? place.pin() : nil)
+            let (address, isSecure) = listening.address(from: host)
+            return FeedWorkerReach(address: address, key: forwardingKey, pin: isSecure ? listening.pin() : nil)
         }
         return nil
     }

@@ -30,7 +30,7 @@ public struct FeedPeer: Sendable, Equatable {
 /// The addresses on which this gateway listens.
 public struct FeedEndpoint: Sendable {
     /// A numeric host address and a port.
-    public struct Place: Sendable, Equatable {
+    public struct Address: Sendable, Equatable {
         public let host: String
         public let port: UInt16
 
@@ -46,12 +46,12 @@ public struct FeedEndpoint: Sendable {
     }
 
     /// The addresses for plain HTTP and for HTTPS, or nil if not served.
-    public let plain: Place?
-    public let secure: Place?
+    public let plain: Address?
+    public let secure: Address?
     /// Returns the SHA-256 of the public key of the current certificate, which may be replaced at any time.
     public let pin: @Sendable () -> [UInt8]?
 
-    public init(plain: Place?, secure: Place? = nil, pin: @escaping @Sendable () -> [UInt8]? = { nil }) {
+    public init(plain: Address?, secure: Address? = nil, pin: @escaping @Sendable () -> [UInt8]? = { nil }) {
         self.plain = plain
         self.secure = secure
         self.pin = pin
@@ -62,10 +62,10 @@ public struct FeedEndpoint: Sendable {
     ///
     /// - Parameter host: The address from which this gateway connects to the database, or nil if the database is on this machine.
     func address(from host: String?) -> (address: String, isSecure: Bool) {
-        func url(_ scheme: String, _ place: Place?) -> String? {
-            place.map { place in
-                let host = place.reachableHost ?? host ?? "127.0.0.1"
-                return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(place.port)"
+        func url(_ scheme: String, _ address: Address?) -> String? {
+            address.map { address in
+                let host = address.reachableHost ?? host ?? "127.0.0.1"
+                return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(address.port)"
             }
         }
         let (http, https) = (url("http", plain), url("https", secure))

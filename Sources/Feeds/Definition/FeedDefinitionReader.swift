@@ -26,7 +26,7 @@ extension FeedDefinition {
             problems += reader.problems
         }
         if problems.isEmpty, definitions.isEmpty {
-            problems.append(.init(place: root.place, part: "", reason: "there is no feed in this file"))
+            problems.append(.init(position: root.position, part: "", reason: "there is no feed in this file"))
         }
         guard problems.isEmpty else { throw DefinitionError(source: source, problems: problems) }
         return definitions
@@ -63,7 +63,7 @@ extension SourceText {
             return try read(bytes)
         } catch {
             throw DefinitionError(
-                source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+                source: source, problems: [.init(position: error.position, part: "", reason: error.reason)])
         }
     }
 }
@@ -88,20 +88,23 @@ struct FeedDefinitionReader: DefinitionNoting {
         guard let members = object(value, "", allowed: self.members) else { return nil }
         let said = members["name"].flatMap { text($0, "name") }
         if let said, let known, said != known {
-            note(value.place, "name", "is \"\(said)\", but the request names the feed \(known)")
+            note(value.position, "name", "is \"\(said)\", but the request names the feed \(known)")
         }
-        if said == nil, known == nil { note(value.place, "name", "is missing: a feed needs a name") }
+        if said == nil, known == nil { note(value.position, "name", "is missing: a feed needs a name") }
         let name = known ?? said ?? ""
         if !name.isEmpty || members["name"] != nil, !Self.isName(name) {
-            note(members["name"]?.place ?? value.place, "name", "a feed's name has 1 to 63 letters, digits, _ and -")
+            note(
+                members["name"]?.position ?? value.position, "name",
+                "a feed's name has 1 to 63 letters, digits, _ and -")
         }
-        let pattern = pattern(members["path"], value.place)
+        let pattern = pattern(members["path"], value.position)
         // Without a path the other members are read as well, so that all mistakes are reported at once.
         guard let readPattern = pattern ?? (try? PathPattern("/{key}")) else { return nil }
         var definition = FeedDefinition(name: name, pattern: readPattern)
         definition.namespace = members["namespace"].flatMap { text($0, "namespace") }
         if let said = definition.namespace, let knownNamespace, said != knownNamespace {
-            note(value.place, "namespace", "is \"\(said)\", but the request is about the namespace \(knownNamespace)")
+            note(
+                value.position, "namespace", "is \"\(said)\", but the request is about the namespace \(knownNamespace)")
         }
         readSelection(members, &definition, hasPath: pattern != nil)
         readDelivery(members, &definition)
@@ -121,9 +124,9 @@ struct FeedDefinitionReader: DefinitionNoting {
 
     // MARK: Selection of changes
 
-    private mutating func pattern(_ value: SourceValue?, _ place: SourcePosition) -> PathPattern? {
+    private mutating func pattern(_ value: SourceValue?, _ position: SourcePosition) -> PathPattern? {
         guard let value else {
-            note(place, "path", "is missing: name the records of the feed, such as /orders/{order_id}")
+            note(position, "path", "is missing: name the records of the feed, such as /orders/{order_id}")
             return nil
         }
         guard let text = text(value, "path") else { return nil }
@@ -131,13 +134,13 @@ struct FeedDefinitionReader: DefinitionNoting {
             let pattern = try PathPattern(text)
             for name in pattern.captures where !RuleSet.isVariable(name) {
                 note(
-                    value.place, "path",
+                    value.position, "path",
                     "{\(name)} can't be a capture: the name of a capture has letters, digits and _, and does not begin with a digit"
                 )
             }
             return pattern
         } catch {
-            note(value.place, "path", error.reason)
+            note(value.position, "path", error.reason)
             return nil
         }
     }
@@ -168,10 +171,10 @@ struct FeedDefinitionReader: DefinitionNoting {
                 let filter = try FeedFilter(text, for: definition.pattern)
                 definition.filter = filter
                 if filter.asksWhoWrites {
-                    note(value.place, "filter", "names auth, which a feed's filter can't use")
+                    note(value.position, "filter", "names auth, which a feed's filter can't use")
                 }
             } catch {
-                note(value.place, "filter", error.problems.first.map(\.message) ?? "\(error)")
+                note(value.position, "filter", error.problems.first.map(\.message) ?? "\(error)")
             }
         }
         if let value = members["start"] { definition.start = start(value) ?? .now }
@@ -193,12 +196,12 @@ struct FeedDefinitionReader: DefinitionNoting {
                 guard case .time = try LogMoment(text) else { throw .badPosition(text) }
                 return .time(text)
             } catch {
-                note(members[0].value.place, "start.time", "\"\(text)\" is not a time such as 2026-11-22T10:00:00Z")
+                note(members[0].value.position, "start.time", "\"\(text)\" is not a time such as 2026-11-22T10:00:00Z")
                 return nil
             }
         default:
             note(
-                value.place, "start",
+                value.position, "start",
                 "this should be \"now\", \"beginning\", \"snapshot\", {\"seq\": 42} or {\"time\": \"2026-11-22T10:00:00Z\"}"
             )
             return nil
@@ -225,7 +228,7 @@ struct FeedDefinitionReader: DefinitionNoting {
                 definition.retentionSeconds = seconds
             } else {
                 note(
-                    value.place, "retention",
+                    value.position, "retention",
                     "\"\(text)\" is not a duration such as 7d, 12h or 45m, from 1s to 999999d and at most 999999 of the unit"
                 )
             }
@@ -247,10 +250,10 @@ struct FeedDefinitionReader: DefinitionNoting {
             definition.maxBackoffMilliseconds = duration(most, "backoff.\(mostName)", 0...86_400_000)
         }
         let (first, most) = (definition.firstBackoffMilliseconds, definition.maxBackoffMilliseconds)
-        if let place = inner[mostName]?.place, first > most {
+        if let position = inner[mostName]?.position, first > most {
             let origin = inner[firstName] == nil ? ", its default" : ""
             note(
-                place, "backoff.\(mostName)",
+                position, "backoff.\(mostName)",
                 "is less than backoff.\(firstName) (\(TimeSpan.text(first))\(origin))")
         }
         definition.maxBackoffMilliseconds = max(first, most)
@@ -260,7 +263,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         let given = FeedDestination.members.compactMap { name in members[name].map { (name: name, value: $0) } }
         if given.count > 1 {
             note(
-                given[0].value.place, given[0].name,
+                given[0].value.position, given[0].name,
                 "messages have one destination: give only one of \(given.map(\.name).joined(separator: ", "))")
         }
         var found: FeedDestination?
@@ -285,11 +288,11 @@ struct FeedDefinitionReader: DefinitionNoting {
 
     mutating func text(_ value: SourceValue, _ part: String) -> String? {
         guard case .string(let text) = value.kind else {
-            note(value.place, part, "this should be a string, but is \(value.kindName)")
+            note(value.position, part, "this should be a string, but is \(value.kindName)")
             return nil
         }
         guard !text.utf8.contains(0), text.utf8.count <= 10_000 else {
-            note(value.place, part, "this is too long, or contains U+0000")
+            note(value.position, part, "this is too long, or contains U+0000")
             return nil
         }
         return text
@@ -299,13 +302,13 @@ struct FeedDefinitionReader: DefinitionNoting {
         _ value: SourceValue, _ part: String, _ range: ClosedRange<Milliseconds>
     ) -> Milliseconds {
         if let time = form.milliseconds(value, in: range) { return time }
-        note(value.place, part, form.wanted(in: range))
+        note(value.position, part, form.wanted(in: range))
         return range.lowerBound
     }
 
     private mutating func number(_ value: SourceValue, _ part: String, _ range: ClosedRange<Int64>) -> Int64 {
         if case .number(let text) = value.kind, let number = Int64(text), range.contains(number) { return number }
-        note(value.place, part, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
+        note(value.position, part, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
         return range.lowerBound
     }
 
@@ -315,7 +318,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         guard let text = text(value, part) else { return nil }
         if let found = Value(rawValue: text) { return found }
         let known = Value.allCases.map(\.rawValue).joined(separator: ", ")
-        note(value.place, part, "\"\(text)\" is unknown here; known are \(known)")
+        note(value.position, part, "\"\(text)\" is unknown here; known are \(known)")
         return nil
     }
 
@@ -329,11 +332,11 @@ struct FeedDefinitionReader: DefinitionNoting {
         for value in values {
             guard let word = text(value, part) else { continue }
             if !known.contains(word) {
-                note(value.place, part, "\"\(word)\" is unknown here; known are \(known.joined(separator: ", "))")
+                note(value.position, part, "\"\(word)\" is unknown here; known are \(known.joined(separator: ", "))")
             }
             found.append(word)
         }
-        if values.isEmpty, !mayBeEmpty { note(value.place, part, "is empty: the feed would have no messages") }
+        if values.isEmpty, !mayBeEmpty { note(value.position, part, "is empty: the feed would have no messages") }
         return found
     }
 }

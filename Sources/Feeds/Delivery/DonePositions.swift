@@ -56,17 +56,17 @@ struct DonePositions {
     // MARK: Reading
 
     /// Opens the position of a message that the reader has brought. Returns false and does not open it if the message was already done.
-    mutating func open(_ place: OpenPosition) throws(FeedInvariantError) -> Bool {
-        guard !place.isOpen else { throw FeedInvariantError(.alreadyOpen(place.position)) }
-        try advance(to: place.position)
-        guard !begun.isDone(place.position) else {
-            noteDone(place.position)
+    mutating func open(_ item: OpenPosition) throws(FeedInvariantError) -> Bool {
+        guard !item.isOpen else { throw FeedInvariantError(.alreadyOpen(item.position)) }
+        try advance(to: item.position)
+        guard !begun.isDone(item.position) else {
+            noteDone(item.position)
             return false
         }
-        place.isOpen = true
-        place.previous = lastOpen
-        if let last = lastOpen { last.next = place } else { firstOpen = place }
-        lastOpen = place
+        item.isOpen = true
+        item.previous = lastOpen
+        if let last = lastOpen { last.next = item } else { firstOpen = item }
+        lastOpen = item
         count += 1
         return true
     }
@@ -111,23 +111,23 @@ struct DonePositions {
     // MARK: Closing
 
     /// Closes the position of a message that is done, and merges it with the done positions around it.
-    mutating func close(_ place: OpenPosition) throws(FeedInvariantError) {
-        guard place.isOpen else { throw FeedInvariantError(.notOpen(place.position)) }
-        let end = place.doneAfter?.upperBound ?? place.position
-        let start = place.previous?.doneAfter?.lowerBound ?? place.position
-        try check(start, end, between: place.previous, and: place.next)
-        setGap(nil, after: place)
-        if let previous = place.previous {
+    mutating func close(_ item: OpenPosition) throws(FeedInvariantError) {
+        guard item.isOpen else { throw FeedInvariantError(.notOpen(item.position)) }
+        let end = item.doneAfter?.upperBound ?? item.position
+        let start = item.previous?.doneAfter?.lowerBound ?? item.position
+        try check(start, end, between: item.previous, and: item.next)
+        setGap(nil, after: item)
+        if let previous = item.previous {
             setGap(start...end, after: previous)
-            previous.next = place.next
+            previous.next = item.next
         } else {
-            firstOpen = place.next
+            firstOpen = item.next
             lastDone = end
         }
-        if let next = place.next { next.previous = place.previous } else { lastOpen = place.previous }
-        place.isOpen = false
-        place.previous = nil
-        place.next = nil
+        if let next = item.next { next.previous = item.previous } else { lastOpen = item.previous }
+        item.isOpen = false
+        item.previous = nil
+        item.next = nil
         count -= 1
     }
 
@@ -137,12 +137,12 @@ struct DonePositions {
         lastOpen = nil
         // Each position retains the next. Closing one at a time avoids thousands of nested releases, which would
         // exhaust a thread's stack.
-        while let place = firstOpen {
-            firstOpen = place.next
-            place.isOpen = false
-            place.previous = nil
-            place.next = nil
-            place.doneAfter = nil
+        while let item = firstOpen {
+            firstOpen = item.next
+            item.isOpen = false
+            item.previous = nil
+            item.next = nil
+            item.doneAfter = nil
         }
         count = 0
     }
@@ -156,19 +156,19 @@ struct DonePositions {
     }
 
     /// Sets the done positions after an open position, or nil for none.
-    private mutating func setGap(_ range: ClosedRange<FeedPosition>?, after place: OpenPosition) {
-        switch (place.doneAfter, range) {
+    private mutating func setGap(_ range: ClosedRange<FeedPosition>?, after item: OpenPosition) {
+        switch (item.doneAfter, range) {
         case (nil, nil): return
         case (nil, _?):
-            place.gapIndex = gaps.count
-            gaps.append(place)
+            item.gapIndex = gaps.count
+            gaps.append(item)
         case (_?, nil):
-            guard let last = gaps.popLast(), last !== place else { break }
-            last.gapIndex = place.gapIndex
-            gaps[place.gapIndex] = last
+            guard let last = gaps.popLast(), last !== item else { break }
+            last.gapIndex = item.gapIndex
+            gaps[item.gapIndex] = last
         case (_?, _?): break
         }
-        place.doneAfter = range
+        item.doneAfter = range
     }
 
     // MARK: Progress
@@ -180,34 +180,35 @@ struct DonePositions {
     ///   - held: The number of undone messages in log order that the machine has.
     mutating func progress(handedTo: Int64, held: Int) throws(FeedInvariantError) -> CheckedProgress {
         guard held == count else { throw FeedInvariantError(.miscounted(open: count, held: held)) }
-        let place = place
-        if let lastRecorded, place < lastRecorded {
-            throw FeedInvariantError(.stepsBack(place, from: lastRecorded))
+        let position = position
+        if let lastRecorded, position < lastRecorded {
+            throw FeedInvariantError(.stepsBack(position, from: lastRecorded))
         }
-        guard let done = PositionRanges(try doneRanges(from: place)) else { throw FeedInvariantError(.unencodable) }
-        lastRecorded = place
+        guard let done = PositionRanges(try doneRanges(from: position)) else { throw FeedInvariantError(.unencodable) }
+        lastRecorded = position
         return CheckedProgress(
             FeedProgress(
-                seq: place.seq - 1, index: place.index, snapshotSeq: place.isSnapshot ? place.seq : nil, done: done,
+                seq: position.seq - 1, index: position.index, snapshotSeq: position.isSnapshot ? position.seq : nil,
+                done: done,
                 handedTo: handedTo, readTo: readTo))
     }
 
     /// The last entry up to which all messages are done.
-    var seq: Int64 { place.seq - 1 }
+    var seq: Int64 { position.seq - 1 }
 
     /// The first position that may not be done.
-    private var place: FeedPosition {
+    private var position: FeedPosition {
         if let firstOpen { return firstOpen.position }
         // The progress of the previous run holds until the reader has passed it.
-        var place = begun.first
-        if let lastDone { place = max(place, lastDone.next) }
+        var position = begun.first
+        if let lastDone { position = max(position, lastDone.next) }
         if begun.snapshotSeq == nil || hasReadSnapshot {
-            place = max(place, FeedPosition(seq: readTo.seq + 1, index: 0))
+            position = max(position, FeedPosition(seq: readTo.seq + 1, index: 0))
         }
-        return place
+        return position
     }
 
-    private func doneRanges(from place: FeedPosition) throws(FeedInvariantError) -> [ClosedRange<FeedPosition>] {
+    private func doneRanges(from position: FeedPosition) throws(FeedInvariantError) -> [ClosedRange<FeedPosition>] {
         var ranges: [ClosedRange<FeedPosition>] = []
         ranges.reserveCapacity(gaps.count)
         for open in gaps {
@@ -217,7 +218,7 @@ struct DonePositions {
         }
         ranges.sort { $0.lowerBound < $1.lowerBound }
         // Adds the positions that were done before this run and have not been read again yet.
-        let unread = max(place, lastTaken?.next ?? place)
+        let unread = max(position, lastTaken?.next ?? position)
         for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {
             ranges.append(max(range.lowerBound, unread)...range.upperBound)
         }

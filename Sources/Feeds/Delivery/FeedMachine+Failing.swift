@@ -156,6 +156,6 @@ extension FeedMachine {
             stored.bytes += Int64(min(letter.message?.estimatedBytes ?? 0, StoredMessage.maxBytes))
         }
         if mayStore { isShortOfRoom = false }
-        placeAgain(unstored.takeAll())
+        requeue(unstored.takeAll())
     }
 }

@@ -24,8 +24,8 @@ extension FeedMachine {
         guard fault == nil else { return nil }
         let recorded: CheckedProgress
         do throws(FeedInvariantError) {
-            let handedTo = isLast ? max(places.seq, lastHeldSeq) : wantedHandedTo
-            recorded = try places.progress(handedTo: handedTo, held: slots.count - retryCount)
+            let handedTo = isLast ? max(positions.seq, lastHeldSeq) : wantedHandedTo
+            recorded = try positions.progress(handedTo: handedTo, held: slots.count - retryCount)
         } catch {
             stop(error)
             return nil

@@ -11,8 +11,8 @@ extension FeedMachine {
         var passed: Set<FeedKey> = []
 
         /// Notes that a page was read.
-        mutating func read(to place: FeedPosition?, hasMore: Bool) {
-            readTo = place
+        mutating func read(to position: FeedPosition?, hasMore: Bool) {
+            readTo = position
             if !hasMore { last = [:] }
         }
 
@@ -65,7 +65,7 @@ extension FeedMachine {
         }
         guard settings.stopsKeys else { return }
         if let blocked { unblock(except: blocked, recent) }
-        placeAgain(parked.takeAll())
+        requeue(parked.takeAll())
     }
 
     /// Returns whether a message is being written as dead or set aside. The database still has its previous state.
@@ -114,7 +114,7 @@ extension FeedMachine {
     }
 
     /// Queues messages that had to wait. They come after the messages of their keys that were added in the meantime.
-    func placeAgain(_ waiting: [Slot]) {
+    func requeue(_ waiting: [Slot]) {
         if !waiting.isEmpty { isDirty = true }
         // Adopted messages may have been acknowledged in the meantime.
         for slot in waiting where slots[slot.position] === slot {

@@ -100,7 +100,7 @@ final class FeedMachine {
     private var nextNumber = 0
     var nextDelivery: UInt64 = 0
     /// The done positions of the log order.
-    var places: DonePositions
+    var positions: DonePositions
     /// The invariant that was violated. From then on the machine delivers and records nothing.
     /// The run ends, and a new machine starts from the last recorded progress.
     private(set) var fault: FeedInvariantError?
@@ -113,7 +113,7 @@ final class FeedMachine {
     let adoptedUntil: Int64
     /// The positions of the delivered messages, if exactly known: only these count as delivered. A position leaves the set
     /// when its message arrives.
-    var adoptedPlaces: Set<FeedPosition>?
+    var adoptedPositions: Set<FeedPosition>?
     /// The keys with delivered messages, if the delivered messages are exactly known.
     var adoptedKeys: Set<FeedKey> = []
     /// The messages whose later messages may have been delivered; see the type.
@@ -168,7 +168,7 @@ final class FeedMachine {
         firstDelivery: UInt64 = 0
     ) {
         self.settings = settings
-        places = DonePositions(from: progress)
+        positions = DonePositions(from: progress)
         handedTo = progress.handedTo
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
@@ -182,7 +182,7 @@ final class FeedMachine {
         for key in keys.values { key.queue.removeAll() }
         for holder in holders.values { holder.removeAll() }
         for opening in openings.values { opening.removeAll() }
-        places.removeAll()
+        positions.removeAll()
     }
 
     // MARK: Figures
@@ -193,10 +193,10 @@ final class FeedMachine {
     var byteRoom: Int { settings.windowBytes - pendingBytes }
     /// Whether a pull would receive a message.
     var hasReady: Bool { fault == nil && !ready.isEmpty }
-    var readTo: LogCursor { places.readTo }
+    var readTo: LogCursor { positions.readTo }
     /// The first message that is not done, or the first retry if all messages of the log are done.
     var oldest: FeedMessage? {
-        places.first.flatMap { slots[$0]?.message }
+        positions.first.flatMap { slots[$0]?.message }
             ?? retries.first.flatMap { slots[$0.key] }?.message
     }
 
@@ -208,10 +208,10 @@ final class FeedMachine {
     func push(_ message: FeedMessage, failed letter: FailedMessage? = nil, now: Moment) {
         guard fault == nil else { return }
         let mayBeOut = mayBeOut(message.position)
-        adoptedPlaces?.remove(message.position)
+        adoptedPositions?.remove(message.position)
         do throws(FeedInvariantError) {
             guard let slot = try open(message, letter) else { return }
-            place(slot, mayBeOut: mayBeOut, now)
+            admit(slot, mayBeOut: mayBeOut, now)
         } catch {
             stop(error)
         }
@@ -222,11 +222,11 @@ final class FeedMachine {
         let slot: Slot?
         if let stored = slots[message.position] {
             // A stored retry is delivered from the database only.
-            try places.pass(stored)
+            try positions.pass(stored)
             slot = nil
         } else {
-            let made = Slot(message, number: nextNumber, isRetry: false, isOrderedByPlace: settings.stopsKeys)
-            slot = try places.open(made) ? made : nil
+            let made = Slot(message, number: nextNumber, isRetry: false, isOrderedByPosition: settings.stopsKeys)
+            slot = try positions.open(made) ? made : nil
         }
         lastPushedSeq = max(lastPushedSeq, message.position.seq)
         if let slot {
@@ -238,7 +238,7 @@ final class FeedMachine {
         return slot
     }
 
-    private func place(_ slot: Slot, mayBeOut: Bool, _ now: Moment) {
+    private func admit(_ slot: Slot, mayBeOut: Bool, _ now: Moment) {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
@@ -262,19 +262,19 @@ final class FeedMachine {
 
     /// Returns whether a previous owner or an earlier run may have delivered a message that arrives now.
     private func mayBeOut(_ position: FeedPosition) -> Bool {
-        position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
+        position.seq <= adoptedThrough && (adoptedPositions?.contains(position) ?? true)
     }
 
     /// Notes that all messages of entries up to the cursor were pushed.
     func read(to cursor: LogCursor) {
-        guard places.read(to: cursor) else { return }
+        guard positions.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
         isStale = true
     }
 
     /// Notes that all messages of the snapshot's tree were pushed. The messages of later entries follow.
     func readSnapshot(at cursor: LogCursor) {
-        places.readSnapshot()
+        positions.readSnapshot()
         read(to: cursor)
         isDirty = true
     }
@@ -292,14 +292,14 @@ final class FeedMachine {
             return
         }
         // The slot uses the current ordering of the feed, which may differ from the ordering when the message was stored.
-        let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPlace: settings.stopsKeys)
+        let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPosition: settings.stopsKeys)
         keep(slot, letter)
         // Other messages of the key may also have been delivered and not been read yet.
-        let isKnownOut = adoptedPlaces?.contains(slot.position) ?? true
+        let isKnownOut = adoptedPositions?.contains(slot.position) ?? true
         let isOut =
-            adoptedPlaces.map { _ in isKnownOut || adoptedKeys.contains(orderingKey(message)) }
+            adoptedPositions.map { _ in isKnownOut || adoptedKeys.contains(orderingKey(message)) }
             ?? (mayBeOut || adoptedThrough > 0)
-        adoptedPlaces?.remove(slot.position)
+        adoptedPositions?.remove(slot.position)
         guard isOut else { return enqueue(slot) }
         if !isKnownOut { noteOvertaken(slot) }
         adopt(slot)
@@ -331,7 +331,7 @@ final class FeedMachine {
         let position = slot.position
         guard slots[position] === slot else { return stop(FeedInvariantError(.notOpen(position))) }
         if !slot.isRetry {
-            do throws(FeedInvariantError) { try places.close(slot) } catch { return stop(error) }
+            do throws(FeedInvariantError) { try positions.close(slot) } catch { return stop(error) }
         }
         slots[position] = nil
         forgetHandOut(slot, mayReturn: false)

@@ -43,16 +43,16 @@ extension FeedMachine {
         fileprivate(set) unowned(unsafe) var nextHeld: Slot?
 
         /// Whether messages of the key are ordered by position instead of by number.
-        private let isOrderedByPlace: Bool
+        private let isOrderedByPosition: Bool
 
         /// The message's turn among the messages of its key.
-        var turn: Turn { Turn(number: isOrderedByPlace ? 0 : number, position: position) }
+        var turn: Turn { Turn(number: isOrderedByPosition ? 0 : number, position: position) }
 
-        init(_ message: FeedMessage, number: Int, isRetry: Bool, isOrderedByPlace: Bool = false) {
+        init(_ message: FeedMessage, number: Int, isRetry: Bool, isOrderedByPosition: Bool = false) {
             self.message = message
             self.number = number
             self.isRetry = isRetry
-            self.isOrderedByPlace = isOrderedByPlace
+            self.isOrderedByPosition = isOrderedByPosition
             bytes = message.estimatedBytes
             super.init(message.position)
         }

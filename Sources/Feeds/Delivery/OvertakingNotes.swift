@@ -70,16 +70,16 @@ extension FeedMachine {
         guard adoptedCount == 0, now.monotonic >= adoptedUntil else { return }
         if !overtaken.isEmpty { overtaken.removeAll() }
         if !formerDeliveries.isEmpty { formerDeliveries.removeAll() }
-        if adoptedPlaces?.isEmpty == false { adoptedPlaces = [] }
+        if adoptedPositions?.isEmpty == false { adoptedPositions = [] }
     }
 
     /// Whether messages may still be held that a previous run delivered.
-    var hasFormerDeliveries: Bool { adoptedCount > 0 || adoptedPlaces.map { !$0.isEmpty } ?? true }
+    var hasFormerDeliveries: Bool { adoptedCount > 0 || adoptedPositions.map { !$0.isEmpty } ?? true }
 
     /// The positions of the messages that consumers hold or, after a takeover, may hold.
-    var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
+    var heldPositions: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
 
-    /// The keys of the messages in `heldPlaces`.
+    /// The keys of the messages in `heldPositions`.
     var heldKeys: Set<FeedKey> {
         Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
     }

@@ -29,16 +29,16 @@ struct RecordEnumerator {
     private let before: Node
     private let after: Node
     /// The paths that were written, in order. The paths before `next` are done.
-    private let places: [Path]
+    private let paths: [Path]
     private var next = 0
     private var frames: [Frame] = []
 
-    /// - Parameter places: The paths that the entry wrote, or nil if unknown.
-    init(_ pattern: PathPattern, before: Node, after: Node, places: [Path]?) {
+    /// - Parameter paths: The paths that the entry wrote, or nil if unknown.
+    init(_ pattern: PathPattern, before: Node, after: Node, paths: [Path]?) {
         self.pattern = pattern
         self.before = before
         self.after = after
-        self.places = places.map { Self.inOrder($0, pattern) } ?? [pattern.base]
+        self.paths = paths.map { Self.inOrder($0, pattern) } ?? [pattern.base]
     }
 
     /// Returns the next record that has changed, or nil at the end.
@@ -48,23 +48,23 @@ struct RecordEnumerator {
                 if let change = nextOfFrame() { return change }
                 continue
             }
-            guard next < places.count else { return nil }
-            let place = places[next]
-            if place.depth >= pattern.depth {
-                if let change = single(place) { return change }
+            guard next < paths.count else { return nil }
+            let path = paths[next]
+            if path.depth >= pattern.depth {
+                if let change = single(path) { return change }
                 continue
             }
             next += 1
-            if let change = descend(place, before[place], after[place]) { return change }
+            if let change = descend(path, before[path], after[path]) { return change }
         }
     }
 
     /// Returns the paths that are at, above or below possible records of the pattern, in the order of their keys.
-    private static func inOrder(_ places: [Path], _ pattern: PathPattern) -> [Path] {
-        let fitting = places.filter { place in
+    private static func inOrder(_ paths: [Path], _ pattern: PathPattern) -> [Path] {
+        let fitting = paths.filter { path in
             // The priority of a path above a record does not belong to the record.
-            if place.namesPriority, place.depth <= pattern.depth { return false }
-            return zip(pattern.parts, place.keys).allSatisfy { part, key in
+            if path.namesPriority, path.depth <= pattern.depth { return false }
+            return zip(pattern.parts, path.keys).allSatisfy { part, key in
                 if case .key(let wanted) = part { wanted == key } else { true }
             }
         }
@@ -76,19 +76,19 @@ struct RecordEnumerator {
     }
 
     /// Returns the record that contains the path, if it has changed. Also consumes the following paths in the same record.
-    private mutating func single(_ place: Path) -> RecordDifference? {
-        if place.depth == pattern.depth, next + 1 == places.count || !place.contains(places[next + 1]) {
+    private mutating func single(_ path: Path) -> RecordDifference? {
+        if path.depth == pattern.depth, next + 1 == paths.count || !path.contains(paths[next + 1]) {
             // Most writes set one whole record: one lookup in each tree suffices.
             next += 1
-            let (old, new) = (before[place], after[place])
-            return differs(old, new) ? change(place, old, new) : nil
+            let (old, new) = (before[path], after[path])
+            return differs(old, new) ? change(path, old, new) : nil
         }
-        let record = place.prefix(pattern.depth)
+        let record = path.prefix(pattern.depth)
         var isChanged = false
-        while next < places.count, record.contains(places[next]) {
-            let place = places[next]
+        while next < paths.count, record.contains(paths[next]) {
+            let path = paths[next]
             next += 1
-            if !isChanged { isChanged = differs(before[place], after[place]) }
+            if !isChanged { isChanged = differs(before[path], after[path]) }
         }
         guard isChanged else { return nil }
         return change(record, before[record], after[record])

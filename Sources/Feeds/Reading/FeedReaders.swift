@@ -4,8 +4,8 @@ import Runtime
 /// The threads that read the log for feeds. A thread takes a namespace that has work, runs some steps and returns the namespace.
 /// Only one thread has a namespace at a time.
 final class FeedReaders: Sendable {
-    fileprivate struct Place {
-        // Safe: only the thread that has taken the namespace (`isTaken`) calls the reader. The lock around `places` orders the
+    fileprivate struct Entry {
+        // Safe: only the thread that has taken the namespace (`isTaken`) calls the reader. The lock around `entries` orders the
         // calls of successive threads.
         nonisolated(unsafe) let reader: NamespaceReader
         var starting: [FeedStart] = []
@@ -18,7 +18,7 @@ final class FeedReaders: Sendable {
     }
 
     fileprivate struct State: Sendable {
-        var places: [Int64: Place] = [:]
+        var entries: [Int64: Entry] = [:]
         var queue: [Int64] = []
         var stops = false
     }
@@ -54,23 +54,23 @@ final class FeedReaders: Sendable {
     func add(_ start: FeedStart) {
         state.signal { state in
             let id = start.feed.claim.namespace
-            if state.places[id] == nil {
-                state.places[id] = Place(
+            if state.entries[id] == nil {
+                state.entries[id] = Entry(
                     reader: NamespaceReader(
                         core, id, found: found,
                         restart: { [failed] in failed($0, $1) },
                         keep: { [keep] in keep(id, $0) },
                         wake: { [weak self] in self?.headSeen(id) }))
             }
-            state.places[id]?.starting.append(start)
+            state.entries[id]?.starting.append(start)
             state.queue(id)
         }
     }
 
     func remove(_ claim: FeedClaim) {
         state.signal { state in
-            state.places[claim.namespace]?.starting.removeAll { $0.feed.claim == claim }
-            state.places[claim.namespace]?.ending.append(claim)
+            state.entries[claim.namespace]?.starting.removeAll { $0.feed.claim == claim }
+            state.entries[claim.namespace]?.ending.append(claim)
             state.queue(claim.namespace)
         }
     }
@@ -78,8 +78,8 @@ final class FeedReaders: Sendable {
     /// Notes that a namespace's log may have grown.
     func headSeen(_ namespace: Int64) {
         state.signal { state in
-            guard state.places[namespace] != nil else { return }
-            state.places[namespace]?.hasNews = true
+            guard state.entries[namespace] != nil else { return }
+            state.entries[namespace]?.hasNews = true
             state.queue(namespace)
         }
     }
@@ -146,14 +146,14 @@ final class FeedReaders: Sendable {
             if state.stops { return .stop }
             while !state.queue.isEmpty {
                 let id = state.queue.removeFirst()
-                guard var place = state.places[id] else { continue }
-                let job = Job.work(id, place.reader, place.starting, place.ending, hasNews: place.hasNews)
-                place.starting = []
-                place.ending = []
-                place.hasNews = false
-                place.isTaken = true
-                place.isQueued = false
-                state.places[id] = place
+                guard var entry = state.entries[id] else { continue }
+                let job = Job.work(id, entry.reader, entry.starting, entry.ending, hasNews: entry.hasNews)
+                entry.starting = []
+                entry.ending = []
+                entry.hasNews = false
+                entry.isTaken = true
+                entry.isQueued = false
+                state.entries[id] = entry
                 return job
             }
             return nil
@@ -162,13 +162,13 @@ final class FeedReaders: Sendable {
 
     private func giveBack(_ id: Int64, hasMore: Bool, starting: [FeedStart] = []) {
         state.signal { state in
-            guard var place = state.places[id] else { return }
-            place.isTaken = false
+            guard var entry = state.entries[id] else { return }
+            entry.isTaken = false
             // A feed may have been removed before it was started.
-            place.starting = starting.filter { !place.ending.contains($0.feed.claim) } + place.starting
-            let isWanted = hasMore || place.isWanted
-            place.isWanted = false
-            state.places[id] = place
+            entry.starting = starting.filter { !entry.ending.contains($0.feed.claim) } + entry.starting
+            let isWanted = hasMore || entry.isWanted
+            entry.isWanted = false
+            state.entries[id] = entry
             if isWanted { state.queue(id) }
         }
     }
@@ -177,13 +177,13 @@ final class FeedReaders: Sendable {
 extension FeedReaders.State {
     /// Queues a namespace for a thread. If a thread has it, it is queued again afterwards.
     fileprivate mutating func queue(_ id: Int64) {
-        guard var place = places[id] else { return }
-        if place.isTaken {
-            place.isWanted = true
-        } else if !place.isQueued {
-            place.isQueued = true
+        guard var entry = entries[id] else { return }
+        if entry.isTaken {
+            entry.isWanted = true
+        } else if !entry.isQueued {
+            entry.isQueued = true
             queue.append(id)
         }
-        places[id] = place
+        entries[id] = entry
     }
 }

@@ -56,7 +56,7 @@ extension NamespaceReader {
                     let isIdle =
                         now >= reading.keptUntil && now - reading.usedAt >= core.settings.idleLaneMilliseconds
                         && reading.lane.isFull && reading.lane.resting != nil
-                    return SharedReaderTrees.Lane(place: index, trees: reading.lane.trees, isIdle: isIdle)
+                    return SharedReaderTrees.Lane(index: index, trees: reading.lane.trees, isIdle: isIdle)
                 }
             }, gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
         for index in leaving.reversed() {
@@ -75,8 +75,8 @@ extension NamespaceReader {
         let begin = Clock.monotonicMilliseconds
         var base: TreeVersion?
         var hasWoken = false
-        while let place = nextToWake() {
-            let lane = resting[place]
+        while let index = nextToWake() {
+            let lane = resting[index]
             let start = Clock.monotonicMilliseconds
             // Readers that wake together share nodes, but active readers are waiting meanwhile.
             if hasWoken, start - begin >= core.settings.wakingMilliseconds { break }
@@ -92,12 +92,12 @@ extension NamespaceReader {
             } catch {
                 // A lost connection affects all readers, and this reader may have caused it. Any other error concerns only this reader.
                 guard connection.isOpen, !core.stopsNow else {
-                    resting[place].failed(at: Clock.monotonicMilliseconds, core.settings)
+                    resting[index].failed(at: Clock.monotonicMilliseconds, core.settings)
                     throw error
                 }
                 restart(Set(lane.feeds.map(\.claim)), "\(error)")
             }
-            resting.remove(at: place)
+            resting.remove(at: index)
         }
         return hasWoken
     }

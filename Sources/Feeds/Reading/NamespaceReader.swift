@@ -196,7 +196,7 @@ final class NamespaceReader {
             left += readings[index].lane.pass(
                 step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
                 after: step.after ?? Self.applied(step.entry, to: readings[index].lane.root),
-                places: step.entry.changes.map(\.path), &findings)
+                paths: step.entry.changes.map(\.path), &findings)
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
         readings[index].follower.restart(at: readings[index].lane.cursor)
@@ -246,7 +246,7 @@ final class NamespaceReader {
         while let logged = readings[index].page.popFirst() {
             let root = Self.applied(logged.entry, to: readings[index].lane.root)
             for lane in readings[index].lane.pass(
-                logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
+                logged.entry, at: logged.cursor, after: root, paths: logged.entry.changes.map(\.path), &findings)
             {
                 // The new reader's own follower resumes after the entry.
                 left.append(
@@ -274,7 +274,7 @@ final class NamespaceReader {
     private func passWithout(_ index: Int, _ logged: LoggedEntry) {
         var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
         _ = readings[index].lane.pass(
-            logged.entry, at: logged.cursor, after: readings[index].lane.root, places: [], &findings)
+            logged.entry, at: logged.cursor, after: readings[index].lane.root, paths: [], &findings)
         finish(index, findings, [])
     }
 
@@ -298,7 +298,7 @@ final class NamespaceReader {
         readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
         let left = readings[index].lane.pass(
-            logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
+            logged.entry, at: logged.cursor, after: tree.root, paths: nil, &findings
         ).map {
             Reading(
                 lane: $0, follower: readings[index].follower, page: readings[index].page,

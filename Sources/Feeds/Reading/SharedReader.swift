@@ -52,7 +52,7 @@ struct SharedReader {
     /// - Parameter index: The index of the first record to read.
     init(_ feed: SharedReaderFeed, snapshot root: Node, at cursor: LogCursor, from index: Int64, time: Int64) {
         self.init([feed], root: root, at: cursor)
-        var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, places: nil)
+        var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, paths: nil)
         for _ in 0..<index { _ = records.nextChange() }
         wide = Wide(
             facts: EntryFacts(operation: "snapshot", committedAt: time), cursor: cursor, before: .null, after: root,
@@ -107,11 +107,11 @@ struct SharedReader {
     ///
     /// - Parameters:
     ///   - after: The tree after the entry.
-    ///   - places: The paths that the entry wrote, or nil if unknown.
+    ///   - paths: The paths that the entry wrote, or nil if unknown.
     ///   - findings: One element for each feed, in order.
     /// - Returns: New readers for the feeds that have more messages in the entry than one step processes.
     mutating func pass(
-        _ entry: Entry, at cursor: LogCursor, after: Node, places: [Path]?, _ findings: inout [FoundMessages]
+        _ entry: Entry, at cursor: LogCursor, after: Node, paths: [Path]?, _ findings: inout [FoundMessages]
     ) -> [SharedReader] {
         let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
         var left: [SharedReader] = []
@@ -123,7 +123,7 @@ struct SharedReader {
                 continue
             }
             var records = RecordEnumerator(
-                feed.matcher.definition.pattern, before: root, after: after, places: places)
+                feed.matcher.definition.pattern, before: root, after: after, paths: paths)
             var number: Int64 = 0
             while number < Self.mostAtOnce, let change = records.nextChange() {
                 take(change, feed, facts, cursor.seq, number, false, root, after, &findings[index])
@@ -187,8 +187,8 @@ struct SharedReader {
     var resting: RestingReader? {
         guard let wide else { return RestingReader(feeds: feeds, cursor: cursor, snapshot: nil) }
         guard wide.isSnapshot else { return nil }
-        let place = RestingReader.Snapshot(index: wide.index, time: wide.facts.committedAt)
-        return RestingReader(feeds: feeds, cursor: cursor, snapshot: place)
+        let snapshot = RestingReader.Snapshot(index: wide.index, time: wide.facts.committedAt)
+        return RestingReader(feeds: feeds, cursor: cursor, snapshot: snapshot)
     }
 
     /// Resumes a resting reader.

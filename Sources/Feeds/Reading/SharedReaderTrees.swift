@@ -11,7 +11,7 @@ struct SharedReaderTrees {
     /// A shared reader with trees of its own.
     struct Lane {
         /// The index of the reader among the `readings` of the `NamespaceReader`.
-        let place: Int
+        let index: Int
         let trees: [Node]
         /// Whether the reader can do without its trees for now.
         let isIdle: Bool
@@ -38,7 +38,7 @@ struct SharedReaderTrees {
     ///   - gateway: The gateway's own tree, or null if unknown.
     ///   - now: The time in monotonic milliseconds.
     ///   - make: Creates the memory budget of the trees.
-    /// - Returns: The `place` of each idle reader that should release its trees because the budget is exceeded, in the order of
+    /// - Returns: The `index` of each idle reader that should release its trees because the budget is exceeded, in the order of
     ///   `lanes`. These trees no longer count.
     ///   If many readers are idle, each count considers only some of them.
     mutating func look(
@@ -70,9 +70,9 @@ struct SharedReaderTrees {
         // Readers whose trees are mostly paged out keep them, because rebuilt trees would use as much memory. The threshold depends
         // on the number of idle readers: many small trees may be large together.
         let idleCount = max(1, lanes.count(where: \.isIdle))
-        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(\.place)
+        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(\.index)
         if !leaving.isEmpty {
-            let staying = lanes.filter { !leaving.contains($0.place) }
+            let staying = lanes.filter { !leaving.contains($0.index) }
             room.takes(bytes: besides.bytes(of: staying.flatMap(\.trees)))
         }
         return leaving

@@ -29,7 +29,7 @@ final class FeedAdministrator: Sendable {
         }
 
         /// The maximum number of waiting requests. `FairLedger` limits a namespace to half of them and a feed to a quarter.
-        fileprivate var places: Int { self == .trees ? 64 : 1_000 }
+        fileprivate var capacity: Int { self == .trees ? 64 : 1_000 }
         /// How long a request may wait.
         fileprivate var patienceMilliseconds: Milliseconds { self == .trees ? 30_000 : 10_000 }
     }
@@ -153,7 +153,7 @@ struct AdministratorWork: Sendable {
 
     private typealias Queue = FairQueue<String, String, Job>
 
-    private static func queue(_ lane: Lane) -> Queue { Queue(slots: 1, places: lane.places) }
+    private static func queue(_ lane: Lane) -> Queue { Queue(slots: 1, capacity: lane.capacity) }
 
     /// The number of waiting requests.
     var count: Int { reads.count + changes.count + wholeTrees.count }

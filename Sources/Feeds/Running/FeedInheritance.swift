@@ -11,12 +11,12 @@ struct FeedInheritance {
     private let claim: FeedClaim
     private let definition: FeedDefinition
     /// The positions of the messages that consumers or the sink hold, or nil if an earlier owner may have delivered others.
-    let places: Set<FeedPosition>?
+    let positions: Set<FeedPosition>?
     /// The messages that are delivered again. The outcomes of later messages of their keys do not count.
     let overtaken: OvertakingNotes
     /// The known numbers of the current deliveries.
     let deliveries: [FeedPosition: UInt64]
-    /// The known keys of the messages in `places`.
+    /// The known keys of the messages in `positions`.
     let keys: Set<FeedKey>
     /// The time by which the last of the deliveries has ended, in monotonic milliseconds.
     let until: Int64
@@ -32,8 +32,8 @@ struct FeedInheritance {
         // Messages that have arrived at the sink must not be sent again, even if that is not recorded yet.
         let arrived = run.arrived.union(run.arrivedBeingWritten)
         for position in arrived { outcomes[position] = .delivered }
-        let isKnown = machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
-        places = isKnown ? machine.heldPlaces.union(machine.adoptedPlaces ?? []).union(outcomes.keys) : nil
+        let isKnown = machine.adoptedPositions != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
+        positions = isKnown ? machine.heldPositions.union(machine.adoptedPositions ?? []).union(outcomes.keys) : nil
         overtaken = machine.overtaken
         var deliveries = machine.heldDeliveries
         for position in arrived { deliveries[position] = .max }
@@ -87,7 +87,7 @@ extension FeedRun {
     /// Applies the outcome of a delivery that an earlier run began: at once, or when the reader has brought the message.
     func settleInherited(_ position: FeedPosition, _ outcome: SinkOutcome, _ now: FeedMachine.Moment) {
         guard machine.isAdopted(position) else {
-            if machine.adoptedPlaces?.contains(position) == true { inherited[position] = outcome }
+            if machine.adoptedPositions?.contains(position) == true { inherited[position] = outcome }
             return
         }
         switch outcome {

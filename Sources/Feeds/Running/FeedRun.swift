@@ -62,7 +62,7 @@ final class FeedRun {
             start.settings, from: start.progress, adoptedThrough: start.adoptedThrough,
             adoptedUntil: max(start.adoptedUntil, inheritance?.until ?? 0),
             firstDelivery: UInt64(truncatingIfNeeded: start.claim.generation) << 32)
-        machine.adoptedPlaces = inheritance?.places
+        machine.adoptedPositions = inheritance?.positions
         machine.adoptedKeys = inheritance?.keys ?? []
         machine.overtaken = inheritance?.overtaken ?? OvertakingNotes()
         machine.formerDeliveries = inheritance?.deliveries ?? [:]
@@ -117,9 +117,9 @@ final class FeedRun {
             machine.readyRetryCount < FeedRetryPage.lettersAtOnce / 2, machine.readyRetryCount == 0 || window.hasRoom
         else { return nil }
         isReadingRetries = true
-        let place = machine.rereadsRetries ? nil : retried.last
+        let position = machine.rereadsRetries ? nil : retried.last
         machine.rereadsRetries = false
-        return FeedRetryRequest(claim: claim, after: place, stopsKeys: machine.settings.stopsKeys)
+        return FeedRetryRequest(claim: claim, after: position, stopsKeys: machine.settings.stopsKeys)
     }
 
     /// Reports the room to the window. Returns whether the reader is waiting and can resume.

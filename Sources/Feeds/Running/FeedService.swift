@@ -70,11 +70,11 @@ public final class FeedService: Sendable {
     }
 
     /// Records that the gateway listens. From now on it claims feeds.
-    public func begin(at place: FeedEndpoint) { core.listens(at: place) }
+    public func begin(at endpoint: FeedEndpoint) { core.listens(at: endpoint) }
 
     /// Records that the gateway serves plain HTTP on a port of this machine only, and starts claiming feeds.
     public func begin(port: UInt16) {
-        begin(at: FeedEndpoint(plain: FeedEndpoint.Place(host: "127.0.0.1", port: port)))
+        begin(at: FeedEndpoint(plain: FeedEndpoint.Address(host: "127.0.0.1", port: port)))
     }
 
     /// The key that authenticates requests forwarded by other gateways.

@@ -7,14 +7,14 @@ struct SinkDefinitionReader {
     private(set) var problems: [DefinitionError.Problem] = []
     /// The member of the feed's definition that is being read, such as `nats`.
     private let part: String
-    private let place: SourcePosition
+    private let position: SourcePosition
     private let members: [String: SourceValue]
     /// Whether the value is an object. If not, it has no members to read.
     let isObject: Bool
 
     init(_ value: SourceValue, part: String, allowed: [String]) {
         self.part = part
-        place = value.place
+        position = value.position
         var found: [String: SourceValue] = [:]
         if case .object(let members) = value.kind {
             isObject = true
@@ -23,20 +23,21 @@ struct SinkDefinitionReader {
                 if !allowed.contains(member.key) {
                     problems.append(
                         .init(
-                            place: member.place, part: "\(part).\(member.key)",
+                            position: member.position, part: "\(part).\(member.key)",
                             reason: "is unknown here; known are \(allowed.joined(separator: ", "))"))
                 }
             }
         } else {
             isObject = false
             problems.append(
-                .init(place: value.place, part: part, reason: "this should be an object, but is \(value.kindName)"))
+                .init(
+                    position: value.position, part: part, reason: "this should be an object, but is \(value.kindName)"))
         }
         members = found
     }
 
     mutating func note(_ name: String, _ reason: String) {
-        problems.append(.init(place: members[name]?.place ?? place, part: "\(part).\(name)", reason: reason))
+        problems.append(.init(position: members[name]?.position ?? position, part: "\(part).\(name)", reason: reason))
     }
 
     func has(_ name: String) -> Bool { members[name] != nil }

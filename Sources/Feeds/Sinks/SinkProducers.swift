@@ -231,7 +231,7 @@ struct ProducerWork: Sendable {
     init(most: Int, idleMilliseconds: Milliseconds) {
         seats = FairLedger(capacity: most)
         // The queue always has room for a client with a seat.
-        toOpen = FairQueue(slots: 1, places: 4 * max(1, most))
+        toOpen = FairQueue(slots: 1, capacity: 4 * max(1, most))
         self.idleMilliseconds = idleMilliseconds
     }
 

@@ -166,7 +166,7 @@ enum FailedMessages: Equatable {
         do throws(SourceTextError) {
             return list(in: try SourceText.read(body), sent)
         } catch {
-            return .unreadable(reason: "is not JSON (line \(error.place.line), column \(error.place.column))")
+            return .unreadable(reason: "is not JSON (line \(error.position.line), column \(error.position.column))")
         }
     }
 

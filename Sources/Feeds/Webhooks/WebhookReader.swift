@@ -34,14 +34,14 @@ private struct WebhookReader {
         ]
     }
 
-    private mutating func note(_ place: SourcePosition, _ member: String, _ reason: String) {
-        problems.append(.init(place: place, part: member.isEmpty ? part : "\(part).\(member)", reason: reason))
+    private mutating func note(_ position: SourcePosition, _ member: String, _ reason: String) {
+        problems.append(.init(position: position, part: member.isEmpty ? part : "\(part).\(member)", reason: reason))
     }
 
     mutating func definition(_ value: SourceValue) -> WebhookDefinition? {
         guard let members = object(value) else { return nil }
-        let url = url(members["url"], value.place)
-        let secrets = secrets(members["secrets"], value.place)
+        let url = url(members["url"], value.position)
+        let secrets = secrets(members["secrets"], value.position)
         let headers = headers(members["headers"])
         let batch = number(members["batch"], "batch", WebhookDefinition.batchRange) ?? WebhookDefinition.defaultBatch
         let concurrency =
@@ -54,8 +54,8 @@ private struct WebhookReader {
             duration(members, "connect_timeout", range)
             ?? min(WebhookDefinition.defaultConnectTimeoutMilliseconds, timeout)
         let member = form.member("connect_timeout")
-        if let place = members[member]?.place, connectTimeout > timeout {
-            note(place, member, "is part of \(form.member("timeout")), and can't be longer")
+        if let position = members[member]?.position, connectTimeout > timeout {
+            note(position, member, "is part of \(form.member("timeout")), and can't be longer")
         }
         return WebhookDefinition(
             url: url, secrets: secrets, headers: headers, batch: batch, concurrency: concurrency,
@@ -64,36 +64,36 @@ private struct WebhookReader {
 
     // MARK: Members
 
-    private mutating func url(_ value: SourceValue?, _ place: SourcePosition) -> String {
+    private mutating func url(_ value: SourceValue?, _ position: SourcePosition) -> String {
         guard let value else {
-            note(place, "url", "is missing: give the address of the endpoint, such as https://example.com/hooks")
+            note(position, "url", "is missing: give the address of the endpoint, such as https://example.com/hooks")
             return ""
         }
         guard let text = text(value, "url") else { return "" }
         let isPlain = text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
         if text.utf8.count > WebhookDefinition.maxURLBytes {
-            note(value.place, "url", "is longer than \(WebhookDefinition.maxURLBytes) bytes")
+            note(value.position, "url", "is longer than \(WebhookDefinition.maxURLBytes) bytes")
         } else if !isPlain || !text.contains("://") {
-            note(value.place, "url", "is not an address such as https://example.com/hooks (other characters as %XX)")
+            note(value.position, "url", "is not an address such as https://example.com/hooks (other characters as %XX)")
         } else if let url = ClientURL(text), ["https", "http"].contains(url.scheme) {
-            if url.hasCredentials { note(value.place, "url", "holds a name or password: put it into headers") }
+            if url.hasCredentials { note(value.position, "url", "holds a name or password: put it into headers") }
         } else {
-            note(value.place, "url", "must begin with https:// (or http:// for allowed private addresses)")
+            note(value.position, "url", "must begin with https:// (or http:// for allowed private addresses)")
         }
         return text
     }
 
-    private mutating func secrets(_ value: SourceValue?, _ place: SourcePosition) -> [SinkSecret] {
+    private mutating func secrets(_ value: SourceValue?, _ position: SourcePosition) -> [SinkSecret] {
         let most = WebhookDefinition.maxSecrets
         guard let value else {
             note(
-                place, "secrets",
+                position, "secrets",
                 "are missing: give an array of secrets that sign the messages, such as [\"env:\(SinkSecret.variablePrefix)ORDERS\"]"
             )
             return []
         }
         guard case .array(let elements) = value.kind, (1...most).contains(elements.count) else {
-            note(value.place, "secrets", "this should be an array of one to \(most) secrets, the newest first")
+            note(value.position, "secrets", "this should be an array of one to \(most) secrets, the newest first")
             return []
         }
         var found: [SinkSecret] = []
@@ -102,10 +102,10 @@ private struct WebhookReader {
             guard let secret = secret(element, member) else { continue }
             if case .text(let text) = secret {
                 do throws(WebhookSignature.BadSecret) { _ = try WebhookSignature.key(text.revealed()) } catch {
-                    note(element.place, member, error.reason)
+                    note(element.position, member, error.reason)
                 }
             }
-            if found.contains(secret) { note(element.place, member, "is listed twice") }
+            if found.contains(secret) { note(element.position, member, "is listed twice") }
             found.append(secret)
         }
         return found
@@ -114,7 +114,7 @@ private struct WebhookReader {
     private mutating func headers(_ value: SourceValue?) -> [WebhookDefinition.Header] {
         guard let value else { return [] }
         guard case .object(let members) = value.kind, members.count <= WebhookDefinition.maxHeaders else {
-            note(value.place, "headers", "this should be an object of up to \(WebhookDefinition.maxHeaders) headers")
+            note(value.position, "headers", "this should be an object of up to \(WebhookDefinition.maxHeaders) headers")
             return []
         }
         var seen: Set<String> = []
@@ -124,16 +124,16 @@ private struct WebhookReader {
             let isToken = member.key.utf8.allSatisfy { Self.tokenBytes.contains($0) }
             if member.key.isEmpty || !isToken || member.key.utf8.count > 128 {
                 note(
-                    member.place, "headers",
+                    member.position, "headers",
                     "a header's name has 1 to 128 letters, digits, and - _ . ! # $ % & ' * + ^ ` | ~")
                 continue
             }
-            if WebhookDefinition.isOurs(member.key) { note(member.place, name, "is reserved for Pathmirror") }
-            if !seen.insert(member.key.lowercased()).inserted { note(member.place, name, "is listed twice") }
+            if WebhookDefinition.isOurs(member.key) { note(member.position, name, "is reserved for Pathmirror") }
+            if !seen.insert(member.key.lowercased()).inserted { note(member.position, name, "is listed twice") }
             guard let text = secret(member.value, name) else { continue }
             if case .text(let given) = text, !WebhookDefinition.isHeaderValue(given.revealed()) {
                 note(
-                    member.value.place, name,
+                    member.value.position, name,
                     "a header has no control characters, and at most \(WebhookDefinition.maxHeaderBytes) bytes")
             }
             found.append(.init(name: member.key, value: text))
@@ -148,7 +148,7 @@ private struct WebhookReader {
         guard let value, let text = text(value, "format") else { return .message }
         if let format = WebhookDefinition.Format(rawValue: text) { return format }
         let known = WebhookDefinition.Format.allCases.map(\.rawValue).joined(separator: " or ")
-        note(value.place, "format", "this should be \(known)")
+        note(value.position, "format", "this should be \(known)")
         return .message
     }
 
@@ -156,18 +156,18 @@ private struct WebhookReader {
 
     private mutating func object(_ value: SourceValue) -> [String: SourceValue]? {
         guard case .object(let members) = value.kind else {
-            note(value.place, "", "this should be an object, but is \(value.kindName)")
+            note(value.position, "", "this should be an object, but is \(value.kindName)")
             return nil
         }
         for member in members where !known.contains(member.key) {
-            note(member.place, member.key, "is unknown here; known are \(known.joined(separator: ", "))")
+            note(member.position, member.key, "is unknown here; known are \(known.joined(separator: ", "))")
         }
         return Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
     }
 
     private mutating func text(_ value: SourceValue, _ member: String) -> String? {
         if case .string(let text) = value.kind { return text }
-        note(value.place, member, "this should be a string, but is \(value.kindName)")
+        note(value.position, member, "this should be a string, but is \(value.kindName)")
         return nil
     }
 
@@ -175,7 +175,7 @@ private struct WebhookReader {
         guard let text = text(value, member) else { return nil }
         let secret = SinkSecret(text)
         guard let fault = secret.fault else { return secret }
-        note(value.place, member, fault)
+        note(value.position, member, fault)
         return nil
     }
 
@@ -184,14 +184,14 @@ private struct WebhookReader {
     ) -> Milliseconds? {
         guard let value = members[form.member(name)] else { return nil }
         if let time = form.milliseconds(value, in: range) { return time }
-        note(value.place, form.member(name), form.wanted(in: range))
+        note(value.position, form.member(name), form.wanted(in: range))
         return nil
     }
 
     private mutating func number(_ value: SourceValue?, _ member: String, _ range: ClosedRange<Int>) -> Int? {
         guard let value else { return nil }
         if case .number(let text) = value.kind, let number = Int(text), range.contains(number) { return number }
-        note(value.place, member, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
+        note(value.position, member, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
         return nil
     }
 }

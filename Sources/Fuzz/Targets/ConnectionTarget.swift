@@ -95,15 +95,15 @@ private struct ConnectionTrial {
         var settings = ConnectionSettings(host: "localhost", port: 80, isSecure: false, namespace: "demo")
         settings.maxMessageBytes = 4_096
         machine = ConnectionMachine(settings, seed: 1)
-        let place = Path(splitting: "/a")
-        machine.listen(QuerySpec(path: place), tag: nil, now: 0)
-        machine.listen(QuerySpec(path: place, query: Query(limit: .last(2))), tag: ListenTag(rawValue: 7), now: 0)
+        let path = Path(splitting: "/a")
+        machine.listen(QuerySpec(path: path), tag: nil, now: 0)
+        machine.listen(QuerySpec(path: path, query: Query(limit: .last(2))), tag: ListenTag(rawValue: 7), now: 0)
         for id in Self.writeIDs {
-            let write = PendingWrite(id: WriteID(rawValue: id), path: place, content: .overwrite(.int(id)))
+            let write = PendingWrite(id: WriteID(rawValue: id), path: path, content: .overwrite(.int(id)))
             machine.write(write, hash: id == 3 ? "h" : nil, now: 0)
         }
         machine.goOnline(now: 0)
-        machine.get(RequestID(rawValue: 1), QuerySpec(path: place), now: 0)
+        machine.get(RequestID(rawValue: 1), QuerySpec(path: path), now: 0)
         carryOut()
     }
 

@@ -109,8 +109,8 @@ extension FuzzTarget {
     /// Checks that a compressed body with a changed byte is rejected, or has the same result if that byte is not
     /// significant.
     private static func spoiled(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
-        guard let place = bytes.first, var packed = Gzip.compress(bytes) else { return nil }
-        let index = Int(place) % packed.count
+        guard let seed = bytes.first, var packed = Gzip.compress(bytes) else { return nil }
+        let index = Int(seed) % packed.count
         packed[index] ^= 1 << (bytes.count % 8)
         guard let unpacked = try? Gzip.decompress(packed, limit: limit) else {
             summary.note(index)

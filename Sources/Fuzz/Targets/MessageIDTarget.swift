@@ -28,19 +28,19 @@ extension FuzzTarget {
                 return "an event's id with two spellings"
             }
         }
-        guard let place = FeedPosition(id: parts[1], in: parts[0]) else {
+        guard let position = FeedPosition(id: parts[1], in: parts[0]) else {
             summary.note(1)
             return nil
         }
-        summary.note(place.isSnapshot ? 2 : 3)
-        summary.noteSize(Int(place.seq))
-        if place.seq < 0 || place.index < 0 { return "a position before the first position" }
+        summary.note(position.isSnapshot ? 2 : 3)
+        summary.noteSize(Int(position.seq))
+        if position.seq < 0 || position.index < 0 { return "a position before the first position" }
         // Namespace names are ASCII. With other names, two spellings of é could be equal.
         guard parts[0].utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         // Each id has one spelling, because consumers compare ids.
-        guard place.id(in: parts[0]).utf8.elementsEqual(parts[1].utf8) else { return "an id with two spellings" }
+        guard position.id(in: parts[0]).utf8.elementsEqual(parts[1].utf8) else { return "an id with two spellings" }
         if FeedPosition(id: parts[1], in: parts[0] + "x") != nil { return "another namespace's id is read" }
-        let next = FeedPosition(seq: place.seq, index: place.index + 1, isSnapshot: place.isSnapshot)
-        return place < next ? nil : "the next position is not after the position"
+        let next = FeedPosition(seq: position.seq, index: position.index + 1, isSnapshot: position.isSnapshot)
+        return position < next ? nil : "the next position is not after the position"
     }.measuring { _ = FeedPosition(id: String(decoding: $0, as: UTF8.self), in: "default") }
 }

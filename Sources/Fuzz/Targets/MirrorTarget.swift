@@ -49,8 +49,8 @@ extension FuzzTarget {
         let lines = input.split(separator: 0x0A, omittingEmptySubsequences: false)
         for problem in error.problems {
             if problem.reason.isEmpty { return "a problem without a text" }
-            guard let place = problem.place, (1...lines.count).contains(place.line), place.column >= 1,
-                place.column <= lines[place.line - 1].count + 1
+            guard let position = problem.position, (1...lines.count).contains(position.line), position.column >= 1,
+                position.column <= lines[position.line - 1].count + 1
             else { return "a problem outside the text: \(error)" }
         }
         for problem in error.problems.prefix(2) { summary.noteWords(of: problem.reason) }

@@ -20,9 +20,9 @@ struct RuleSamples {
             seed: input.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01B3 })
         return queries.indices.map { index in
             let root = random.tree()
-            let place = paths[random.below(paths.count)]
+            let path = paths[random.below(paths.count)]
             let written = random.tree()
-            let newRoot = place.namesPriority ? written : root.replacing(place, with: written)
+            let newRoot = path.namesPriority ? written : root.replacing(path, with: written)
             return RuleSamples(
                 root: root, newRoot: newRoot, auth: callers[random.below(callers.count)], query: queries[index],
                 explained: random.below(paths.count))

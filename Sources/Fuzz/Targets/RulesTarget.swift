@@ -32,7 +32,7 @@ extension FuzzTarget {
             return refusal(error, of: input, &summary)
         }
         summary.noteSize(rules.warnings.count)
-        if let wrong = places(of: rules.warnings, in: input) { return wrong }
+        if let wrong = positions(of: rules.warnings, in: input) { return wrong }
         let strict = rules.strictSource
         guard RawJSON(strict).isJSON else { return "the strict source is not JSON" }
         guard let again = try? RuleSet(json: strict) else { return "the strict source is refused" }
@@ -57,10 +57,10 @@ extension FuzzTarget {
     private static func refusal(_ error: RulesError, of input: [UInt8], _ summary: inout Summary) -> String? {
         if error.problems.isEmpty { return "a refusal without a reason" }
         for problem in error.problems.prefix(3) { summary.noteWords(of: problem.message) }
-        return places(of: error.problems, in: input)
+        return positions(of: error.problems, in: input)
     }
 
-    private static func places(of problems: [RulesError.Problem], in input: [UInt8]) -> String? {
+    private static func positions(of problems: [RulesError.Problem], in input: [UInt8]) -> String? {
         let lines = input.split(separator: 0x0A, omittingEmptySubsequences: false)
         var last = (line: 0, column: 0)
         for problem in problems {

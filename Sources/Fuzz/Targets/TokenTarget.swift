@@ -66,8 +66,8 @@ extension FuzzTarget {
         else { return "an unsigned token is read differently" }
         if (try? unsigned.verify(withSecret: otherSecret)) != nil { return "an unsigned token is accepted" }
         var bytes = Array(text.utf8)
-        let place = (input.reduce(0) { ($0 &* 31) &+ Int($1) } & Int.max) % bytes.count
-        bytes[place] = bytes[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        let offset = (input.reduce(0) { ($0 &* 31) &+ Int($1) } & Int.max) % bytes.count
+        bytes[offset] = bytes[offset] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
         if let changed = try? JWT(String(decoding: bytes, as: UTF8.self)),
             (try? changed.verify(withSecret: otherSecret)) != nil
         {

@@ -116,15 +116,15 @@ struct ForwardingHistory: Sendable {
                 if gone == Int64(ForwardingHistory.window) {
                     for index in bits.indices { bits[index] = 0 }
                 } else {
-                    for passed in (newest + 1)...number { bits[place(passed)] &= ~bit(passed) }
+                    for passed in (newest + 1)...number { bits[wordIndex(passed)] &= ~bit(passed) }
                 }
                 newest = number
             }
-            defer { bits[place(number)] |= bit(number) }
-            return bits[place(number)] & bit(number) == 0
+            defer { bits[wordIndex(number)] |= bit(number) }
+            return bits[wordIndex(number)] & bit(number) == 0
         }
 
-        private func place(_ number: Int64) -> Int { Int(number % Int64(ForwardingHistory.window)) / 64 }
+        private func wordIndex(_ number: Int64) -> Int { Int(number % Int64(ForwardingHistory.window)) / 64 }
         private func bit(_ number: Int64) -> UInt64 { 1 << UInt64(number % 64) }
     }
 

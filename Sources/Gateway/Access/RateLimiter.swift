@@ -232,7 +232,7 @@ struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     private let capacity: Int
-    private var places: [Key: Int] = [:]
+    private var indices: [Key: Int] = [:]
     private var entries: [Entry] = []
     private var newest = -1
     private var oldest = -1
@@ -245,41 +245,41 @@ struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     /// Calls `body` with the key's value, which becomes the most recently used one. Creates the value if there is none.
     mutating func with<R>(_ key: Key, new: @autoclosure () -> Value, _ body: (inout Value) -> R) -> R {
-        let place = touch(key, new)
-        return body(&entries[place].value)
+        let index = touch(key, new)
+        return body(&entries[index].value)
     }
 
     private mutating func touch(_ key: Key, _ new: () -> Value) -> Int {
-        if let place = places[key] {
-            guard place != newest else { return place }
-            unlink(place)
-            link(place)
-            return place
+        if let index = indices[key] {
+            guard index != newest else { return index }
+            unlink(index)
+            link(index)
+            return index
         }
-        var place = entries.count
-        if place < capacity {
+        var index = entries.count
+        if index < capacity {
             entries.append(Entry(key: key, value: new()))
         } else {
-            place = oldest
-            unlink(place)
-            places[entries[place].key] = nil
-            entries[place] = Entry(key: key, value: new())
+            index = oldest
+            unlink(index)
+            indices[entries[index].key] = nil
+            entries[index] = Entry(key: key, value: new())
         }
-        places[key] = place
-        link(place)
-        return place
+        indices[key] = index
+        link(index)
+        return index
     }
 
-    private mutating func unlink(_ place: Int) {
-        let (newer, older) = (entries[place].newer, entries[place].older)
+    private mutating func unlink(_ index: Int) {
+        let (newer, older) = (entries[index].newer, entries[index].older)
         if newer >= 0 { entries[newer].older = older } else { newest = older }
         if older >= 0 { entries[older].newer = newer } else { oldest = newer }
     }
 
-    private mutating func link(_ place: Int) {
-        entries[place].newer = -1
-        entries[place].older = newest
-        if newest >= 0 { entries[newest].newer = place } else { oldest = place }
-        newest = place
+    private mutating func link(_ index: Int) {
+        entries[index].newer = -1
+        entries[index].older = newest
+        if newest >= 0 { entries[newest].newer = index } else { oldest = index }
+        newest = index
     }
 }

@@ -96,8 +96,8 @@ enum FeedBodies {
         var body = try Body(bytes, known: ["seq", "time", "to"])
         let seq = try body.number("seq", 0...(.max))
         let time = try body.text("time", 100)
-        let place = try body.text("to", 100)
-        switch (seq, time, place) {
+        let target = try body.text("to", 100)
+        switch (seq, time, target) {
         case (let seq?, nil, nil): return .seq(seq)
         case (nil, let time?, nil): return .time(time)
         case (nil, nil, "now"): return .now

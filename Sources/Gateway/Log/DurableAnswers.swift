@@ -64,8 +64,8 @@ struct DurableAnswers {
     /// Returns a tag that identifies the stream, which is the view, and the two positions.
     private func entityTag(_ slice: LogSlice) -> String {
         let stream = Digest.sha256(Array("\(view.namespace) \(view.hasOrigins) \(view.path)".utf8)).prefix(9)
-        let places = "\(LogPositionText.offset(start)):\(LogPositionText.offset(slice.end))"
-        return "\"\(Base64URL.encode(Array(stream))):\(places)\(slice.isAtEnd ? "" : ":more")\""
+        let range = "\(LogPositionText.offset(start)):\(LogPositionText.offset(slice.end))"
+        return "\"\(Base64URL.encode(Array(stream))):\(range)\(slice.isAtEnd ? "" : ":more")\""
     }
 
     private static func names(_ header: String, _ tag: String) -> Bool {

@@ -64,11 +64,11 @@ final class LogHub: LogReadingHost {
 
     // MARK: LogReadingHost
 
-    func read(_ reading: any LogReading, at place: LogPosition) {
+    func read(_ reading: any LogReading, at position: LogPosition) {
         let id = reading.exchange.id
         // The query keeps the seat, so that a client that disconnects does not free it before the answer.
         let seat = taken[id]
-        databases.engine(of: reading.namespace).logs.slice(reading.view, at: place) { [link] result in
+        databases.engine(of: reading.namespace).logs.slice(reading.view, at: position) { [link] result in
             withExtendedLifetime(seat) { link.post { hub in hub.tell(id) { $0.received(result) } } }
         }
     }

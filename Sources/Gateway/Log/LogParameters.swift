@@ -76,10 +76,10 @@ struct LogParameters: Equatable {
         case nil, "-1": return .oldest
         case "now": return .head
         case let text?:
-            guard let place = LogPositionText.place(offset: text) else {
+            guard let position = LogPositionText.position(offset: text) else {
                 throw RESTError(400, "offset must be -1, now, or the Stream-Next-Offset of an answer")
             }
-            return .behind(place)
+            return .behind(position)
         }
     }
 
@@ -103,27 +103,27 @@ enum LogPositionText {
     static let maxSeq = Int64.max / 2
 
     /// Returns `SEQ_PART_LINES_BATCH`, with numbers of full width, so that offsets sort as positions do.
-    static func offset(_ place: LogPosition) -> String {
+    static func offset(_ position: LogPosition) -> String {
         // Within an entry, parts count from 1, so that they sort after the position before the entry's first line.
-        let part = place.inside.map { Int64($0.part) + 1 } ?? 0
-        let lines = place.inside.map { Int64($0.lines) } ?? 0
-        let batch = place.batch.map(Base64URL.encode) ?? ""
-        return "\(padded(place.seq, 19))_\(padded(part, 10))_\(padded(lines, 10))_\(batch)"
+        let part = position.inside.map { Int64($0.part) + 1 } ?? 0
+        let lines = position.inside.map { Int64($0.lines) } ?? 0
+        let batch = position.batch.map(Base64URL.encode) ?? ""
+        return "\(padded(position.seq, 19))_\(padded(part, 10))_\(padded(lines, 10))_\(batch)"
     }
 
     /// Parses an offset in the exact form of `offset`.
-    static func place(offset text: String) -> LogPosition? {
+    static func position(offset text: String) -> LogPosition? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
         guard let seq = number(parts[0]), seq <= maxSeq, let part = number(parts[1]), let lines = number(parts[2]),
             part <= Int64(Int32.max), lines < max(part, 1)
         else { return nil }
-        var place = LogPosition(seq: seq)
-        if part > 0 { place.inside = LogPosition.Inside(part: Int32(part - 1), lines: Int32(lines)) }
-        guard !parts[3].isEmpty else { return place }
+        var position = LogPosition(seq: seq)
+        if part > 0 { position.inside = LogPosition.Inside(part: Int32(part - 1), lines: Int32(lines)) }
+        guard !parts[3].isEmpty else { return position }
         guard let batch = batch(parts[3]) else { return nil }
-        place.batch = batch
-        return place
+        position.batch = batch
+        return position
     }
 
     // MARK: Fields

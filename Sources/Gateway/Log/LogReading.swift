@@ -5,7 +5,7 @@ import Runtime
 /// The services that a reader of the log needs from its loop.
 protocol LogReadingHost: AnyObject {
     /// Reads the slice after a position and passes it to the reader's `received`.
-    func read(_ reading: any LogReading, at place: LogPosition)
+    func read(_ reading: any LogReading, at position: LogPosition)
     /// Calls a reader's `woke` once the namespace has reached an entry.
     func awaitEntry(_ seq: Int64, for reading: any LogReading)
 }
@@ -46,11 +46,11 @@ final class LogStream: LogReading {
     private var pump: LogPump
 
     /// - Parameters:
-    ///   - place: the position at which the stream begins.
+    ///   - position: the position at which the stream begins.
     ///   - bufferBytes: maximum number of unread bytes of the client at which the next slice is read.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView, cursor: Int64?,
-        at place: LogPosition, bufferBytes: Int, _ host: any LogReadingHost
+        at position: LogPosition, bufferBytes: Int, _ host: any LogReadingHost
     ) {
         self.exchange = exchange
         self.identity = identity
@@ -59,7 +59,7 @@ final class LogStream: LogReading {
         self.cursor = cursor
         self.bufferBytes = bufferBytes
         self.host = host
-        pump = LogPump(at: place)
+        pump = LogPump(at: position)
     }
 
     func received(_ result: Result<LogSlice, LogReadError>) {
@@ -73,7 +73,7 @@ final class LogStream: LogReading {
 
     private func follow(_ ask: LogPump.Ask) {
         switch ask {
-        case .read(let place): host.read(self, at: place)
+        case .read(let position): host.read(self, at: position)
         case .awaitEntry(let seq): host.awaitEntry(seq, for: self)
         case .nothing: break
         }
@@ -110,10 +110,10 @@ final class LogPoll: LogReading {
     /// The last slice, which had no lines.
     private var seen: LogSlice?
 
-    /// - Parameter place: the position at which the request begins.
+    /// - Parameter position: the position at which the request begins.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView,
-        at place: LogPosition, _ answers: DurableAnswers, _ host: any LogReadingHost
+        at position: LogPosition, _ answers: DurableAnswers, _ host: any LogReadingHost
     ) {
         self.exchange = exchange
         self.identity = identity
@@ -121,7 +121,7 @@ final class LogPoll: LogReading {
         self.view = view
         self.answers = answers
         self.host = host
-        pump = LogPump(at: place)
+        pump = LogPump(at: position)
     }
 
     func received(_ result: Result<LogSlice, LogReadError>) {
@@ -136,7 +136,7 @@ final class LogPoll: LogReading {
 
     private func follow(_ ask: LogPump.Ask) {
         switch ask {
-        case .read(let place): host.read(self, at: place)
+        case .read(let position): host.read(self, at: position)
         case .awaitEntry(let seq): host.awaitEntry(seq, for: self)
         case .nothing: break
         }
@@ -176,11 +176,11 @@ struct LogPump: Sendable, Equatable {
     }
 
     /// The end of the last slice.
-    private var place: LogPosition
+    private var position: LogPosition
     private var state = State.reading
 
     /// Creates the state of a new reader, whose first slice is being read.
-    init(at place: LogPosition) { self.place = place }
+    init(at position: LogPosition) { self.position = position }
 
     /// Whether the log has no more entries for now, as far as this reader knows.
     var isAtEnd: Bool { state == .atEnd }
@@ -193,7 +193,7 @@ struct LogPump: Sendable, Equatable {
     ///   - isFull: whether the client has too many unread bytes, including the slice, to read the next one.
     mutating func received(to end: LogPosition, isAtEnd: Bool, isFull: Bool) -> Ask {
         guard state == .reading else { return .nothing }
-        place = end
+        position = end
         if isAtEnd {
             state = .atEnd
             return .awaitEntry(end.seq + 1)
@@ -219,6 +219,6 @@ struct LogPump: Sendable, Equatable {
             return .nothing
         }
         state = .reading
-        return .read(place)
+        return .read(position)
     }
 }

@@ -13,7 +13,7 @@ import Wire
 /// There are two generations, each with half of the budget: used entries move to the younger one, and when that is
 /// full, the older one is dropped.
 final class EncodedValueCache {
-    struct Place: Hashable, Sendable {
+    struct CacheKey: Hashable, Sendable {
         let namespace: ObjectIdentifier
         let path: Path
         let form: JSONForm
@@ -46,8 +46,8 @@ final class EncodedValueCache {
 
     private let generationBytes: Int
     private let workers: WorkerPool
-    private var young: [Place: Kept] = [:]
-    private var old: [Place: Kept] = [:]
+    private var young: [CacheKey: Kept] = [:]
+    private var old: [CacheKey: Kept] = [:]
     private var youngBytes = 0
 
     /// - Parameters:
@@ -69,23 +69,23 @@ final class EncodedValueCache {
     }
 
     /// Returns the cached encodings of the node.
-    func find(_ place: Place, _ node: Node) -> WrittenValue? {
-        if let kept = young[place] { return kept.node.isIdentical(to: node) ? kept.written : nil }
-        guard let kept = old.removeValue(forKey: place), kept.node.isIdentical(to: node) else { return nil }
-        add(kept, at: place)
+    func find(_ key: CacheKey, _ node: Node) -> WrittenValue? {
+        if let kept = young[key] { return kept.node.isIdentical(to: node) ? kept.written : nil }
+        guard let kept = old.removeValue(forKey: key), kept.node.isIdentical(to: node) else { return nil }
+        add(kept, at: key)
         return kept.written
     }
 
     /// Stores a node's encodings, replacing the previous entry.
-    func keep(_ kept: Kept, at place: Place) {
-        if let before = young.removeValue(forKey: place) { youngBytes -= Self.size(before, at: place) }
-        if Self.size(kept, at: place) <= generationBytes { add(kept, at: place) }
+    func keep(_ kept: Kept, at key: CacheKey) {
+        if let before = young.removeValue(forKey: key) { youngBytes -= Self.size(before, at: key) }
+        if Self.size(kept, at: key) <= generationBytes { add(kept, at: key) }
     }
 
-    private static func size(_ kept: Kept, at place: Place) -> Int { kept.bytes + place.path.byteCount + overheadBytes }
+    private static func size(_ kept: Kept, at key: CacheKey) -> Int { kept.bytes + key.path.byteCount + overheadBytes }
 
-    private func add(_ kept: Kept, at place: Place) {
-        let bytes = Self.size(kept, at: place)
+    private func add(_ kept: Kept, at key: CacheKey) {
+        let bytes = Self.size(kept, at: key)
         if youngBytes + bytes > generationBytes {
             let forgotten = old
             old = young
@@ -94,12 +94,12 @@ final class EncodedValueCache {
             // Releasing thousands of trees takes too long for a loop.
             if !forgotten.isEmpty { _ = workers.submit { withExtendedLifetime(forgotten) {} } }
         }
-        young[place] = kept
+        young[key] = kept
         youngBytes += bytes
     }
 }
 
-extension EncodedValueCache.Place {
+extension EncodedValueCache.CacheKey {
     /// Creates the key of a GET's value.
     init(_ call: Call, _ namespace: LiveNamespace) {
         self.init(

@@ -33,7 +33,7 @@ final class RESTReads {
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
         if job.isOfTheWholeValue, written.isWorthKeeping(node) {
-            return answer(call, job, node, EncodedValueCache.Place(call, namespace))
+            return answer(call, job, node, EncodedValueCache.CacheKey(call, namespace))
         }
         guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
         let reference = call.exchange.reference
@@ -44,15 +44,15 @@ final class RESTReads {
     }
 
     /// Answers a read whose encoded value is cached for the next GET.
-    private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ place: EncodedValueCache.Place) {
-        var value = written.find(place, node) ?? WrittenValue()
+    private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ key: EncodedValueCache.CacheKey) {
+        var value = written.find(key, node) ?? WrittenValue()
         if job.isAnswered(by: value) {
             services.metrics.readsKept.add()
             return job.run(with: &value).send(to: call.exchange)
         }
         guard node.rowCount > services.settings.heavyRows else {
             let answer = job.run(with: &value)
-            if let kept = EncodedValueCache.Kept(node, value) { written.keep(kept, at: place) }
+            if let kept = EncodedValueCache.Kept(node, value) { written.keep(kept, at: key) }
             return answer.send(to: call.exchange)
         }
         let reference = call.exchange.reference
@@ -61,7 +61,7 @@ final class RESTReads {
             let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
             guard let kept = EncodedValueCache.Kept(node, value) else { return }
-            link.post { reads in reads.written.keep(kept, at: place) }
+            link.post { reads in reads.written.keep(kept, at: key) }
         }
     }
 

@@ -65,7 +65,7 @@ struct RealtimeReading: Sendable {
         guard write.rowCount > heavyRows, let outcome = WriteTrial.refusal(of: write, on: snapshot, now: now) else {
             return nil
         }
-        let place = write.expectedHash.map { _ in TransactionKey(namespace: namespace.key, path: write.path) }
-        return .refused(request.number, request.name, outcome, place)
+        let key = write.expectedHash.map { _ in TransactionKey(namespace: namespace.key, path: write.path) }
+        return .refused(request.number, request.name, outcome, key)
     }
 }

@@ -158,10 +158,10 @@ extension RealtimeSession {
                 guard holds == 0, writes.isEmpty else { return }
                 waiting[nextWaiting] = .reading
                 return read(message, share)
-            case .refused(let number, let name, let outcome, let place):
+            case .refused(let number, let name, let outcome, let key):
                 nextWaiting += 1
-                if let place { transacted(outcome, at: place) }
-                refuse(number, place == nil ? name : nil) { $0.answer(number, outcome) }
+                if let key { transacted(outcome, at: key) }
+                refuse(number, key == nil ? name : nil) { $0.answer(number, outcome) }
             case .read(let request, let share):
                 guard !mustWait(request) else { return }
                 waiting[nextWaiting] = .reading
@@ -203,8 +203,8 @@ extension RealtimeSession {
         guard nextWaiting < waiting.count, case .reading = waiting[nextWaiting] else { return true }
         switch result {
         case .failure(let error): return refused(error)
-        case .success(.refused(let number, let name, let outcome, let place)):
-            waiting[nextWaiting] = .refused(number, name, outcome, place)
+        case .success(.refused(let number, let name, let outcome, let key)):
+            waiting[nextWaiting] = .refused(number, name, outcome, key)
         case .success(.message(.request(let request))):
             guard admits(request) else {
                 nextWaiting += 1

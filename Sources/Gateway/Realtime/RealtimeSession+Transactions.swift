@@ -7,7 +7,7 @@ import Tree
 struct WaitingTransaction {
     let number: Int64
     let write: Write
-    let place: TransactionKey
+    let key: TransactionKey
     let share: MemoryShare?
     /// Whether later requests of the client wait for the transaction.
     let isHolding: Bool
@@ -24,19 +24,19 @@ extension RealtimeSession {
     ///   - mayJoin: false if the rules would refuse the write in the present tree. It then takes no slot.
     ///   - mayWait: false if later requests are already waiting.
     func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
-        let place = TransactionKey(namespace: namespace.key, path: write.path)
+        let key = TransactionKey(namespace: namespace.key, path: write.path)
         let queues = context.transactionQueues
         guard settings.transactionSlotMilliseconds > 0, mayJoin else {
-            return submit(number, write, at: place, performed)
+            return submit(number, write, at: key, performed)
         }
-        let arrival = queues.arrives(id, at: place, mayWait: mayWait)
-        guard arrival != .isSent else { return submit(number, write, at: place, performed) }
-        contended.insert(place)
+        let arrival = queues.arrives(id, at: key, mayWait: mayWait)
+        guard arrival != .isSent else { return submit(number, write, at: key, performed) }
+        contended.insert(key)
         let timer = loop.schedule(afterMilliseconds: settings.transactionSlotMilliseconds * 10) { [weak self] in
             self?.sendWaitingTransaction()
         }
         waitingTransaction = WaitingTransaction(
-            number: number, write: write, place: place, share: performed, isHolding: arrival == .holds, timer: timer)
+            number: number, write: write, key: key, share: performed, isHolding: arrival == .holds, timer: timer)
         context.metrics.waitingTransactions.add(1)
         if arrival == .holds { hold() }
     }
@@ -48,8 +48,8 @@ extension RealtimeSession {
     /// are applied in the order of their arrival (reference: rtdb-protocol 3.6).
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
-        context.transactionQueues.sendsEarly(id, at: waiting.place)
-        submit(waiting.number, waiting.write, at: waiting.place, waiting.share)
+        context.transactionQueues.sendsEarly(id, at: waiting.key)
+        submit(waiting.number, waiting.write, at: waiting.key, waiting.share)
         if waiting.isHolding { release() }
     }
 
@@ -73,29 +73,29 @@ extension RealtimeSession {
         return waiting
     }
 
-    private func submit(_ number: Int64, _ write: Write, at place: TransactionKey, _ share: MemoryShare?) {
+    private func submit(_ number: Int64, _ write: Write, at key: TransactionKey, _ share: MemoryShare?) {
         host.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) {
-                session.transacted(outcome, at: place)
+                session.transacted(outcome, at: key)
                 session.answer(number, outcome)
             }
         }
     }
 
-    func transacted(_ outcome: WriteOutcome, at place: TransactionKey) {
+    func transacted(_ outcome: WriteOutcome, at key: TransactionKey) {
         guard settings.transactionSlotMilliseconds > 0 else { return }
         if case .preconditionFailed = outcome {
-            contended.insert(place)
-            host.follow(context.transactionQueues.wasRefused(id, at: place), at: place)
-        } else if contended.remove(place) != nil {
-            host.follow(context.transactionQueues.leaves(id, place), at: place)
+            contended.insert(key)
+            host.follow(context.transactionQueues.wasRefused(id, at: key), at: key)
+        } else if contended.remove(key) != nil {
+            host.follow(context.transactionQueues.leaves(id, key), at: key)
         }
     }
 
     /// Leaves all queues at the end of the session, so that other clients do not wait for it. Its waiting transactions
     /// are not executed; as they had no answer, clients may send them again.
     func leaveQueues() {
-        for place in contended { host.follow(context.transactionQueues.leaves(id, place), at: place) }
+        for key in contended { host.follow(context.transactionQueues.leaves(id, key), at: key) }
         contended.removeAll()
     }
 }

@@ -16,19 +16,19 @@ final class TransactionTurnTable: Sendable {
     private let queues = Mutex<[TransactionKey: TransactionTurns]>([:])
 
     /// See `TransactionTurns.arrives`.
-    func arrives(_ session: String, at place: TransactionKey, mayWait: Bool) -> TransactionTurns.Arrival {
+    func arrives(_ session: String, at key: TransactionKey, mayWait: Bool) -> TransactionTurns.Arrival {
         queues.withLock { queues in
-            queues[place]?.arrives(session, mayWait: mayWait, at: Clock.monotonicMilliseconds) ?? .isSent
+            queues[key]?.arrives(session, mayWait: mayWait, at: Clock.monotonicMilliseconds) ?? .isSent
         }
     }
 
-    func sendsEarly(_ session: String, at place: TransactionKey) {
-        queues.withLock { $0[place]?.sendsEarly(session) }
+    func sendsEarly(_ session: String, at key: TransactionKey) {
+        queues.withLock { $0[key]?.sendsEarly(session) }
     }
 
-    func wasRefused(_ session: String, at place: TransactionKey) -> TransactionTurns.Outcome {
+    func wasRefused(_ session: String, at key: TransactionKey) -> TransactionTurns.Outcome {
         queues.withLock { queues in
-            queues[place, default: TransactionTurns()].wasRefused(session, at: Clock.monotonicMilliseconds)
+            queues[key, default: TransactionTurns()].wasRefused(session, at: Clock.monotonicMilliseconds)
         }
     }
 
@@ -39,24 +39,24 @@ final class TransactionTurnTable: Sendable {
         return switch notice.kind {
         case .asks:
             queues.withLock { queues in
-                queues[notice.place, default: TransactionTurns()].asks(remote, at: Clock.monotonicMilliseconds)
+                queues[notice.key, default: TransactionTurns()].asks(remote, at: Clock.monotonicMilliseconds)
             }
-        case .isDone: leaves(remote, notice.place)
+        case .isDone: leaves(remote, notice.key)
         }
     }
 
-    func leaves(_ session: String, _ place: TransactionKey) -> TransactionTurns.Outcome {
-        change(place) { $0.leaves(session, at: Clock.monotonicMilliseconds) } ?? TransactionTurns.Outcome()
+    func leaves(_ session: String, _ key: TransactionKey) -> TransactionTurns.Outcome {
+        change(key) { $0.leaves(session, at: Clock.monotonicMilliseconds) } ?? TransactionTurns.Outcome()
     }
 
-    func check(_ slot: TransactionTurns.Slot, at place: TransactionKey, patience: Int64) -> TransactionTurns.Check {
-        change(place) { $0.check(slot, patience: patience, at: Clock.monotonicMilliseconds) } ?? .over
+    func check(_ slot: TransactionTurns.Slot, at key: TransactionKey, patience: Int64) -> TransactionTurns.Check {
+        change(key) { $0.check(slot, patience: patience, at: Clock.monotonicMilliseconds) } ?? .over
     }
 
     /// Changes a queue, and removes it if it is empty afterwards.
-    private func change<Result>(_ place: TransactionKey, _ body: (inout TransactionTurns) -> Result) -> Result? {
+    private func change<Result>(_ key: TransactionKey, _ body: (inout TransactionTurns) -> Result) -> Result? {
         queues.withLock { queues in
-            guard let index = queues.index(forKey: place) else { return nil }
+            guard let index = queues.index(forKey: key) else { return nil }
             let result = body(&queues.values[index])
             if queues.values[index].isEmpty { queues.remove(at: index) }
             return result
@@ -89,7 +89,7 @@ final class TransactionSlots {
         // A session that is ending leaves its queues itself.
         context.directory.home(of: slot.session)?.post(to: slot.session) { session in
             session.contended.insert(key)
-            if session.waitingTransaction?.place == key { session.sendWaitingTransaction() }
+            if session.waitingTransaction?.key == key { session.sendWaitingTransaction() }
             session.host.watch(slot, at: key)
         }
     }
@@ -114,11 +114,11 @@ final class TransactionSlots {
 /// A notification between gateways about slots: `turn asks|done NAMESPACE PATH`.
 struct SlotNotice: Equatable {
     let kind: TransactionTurns.Notice
-    let place: TransactionKey
+    let key: TransactionKey
 
-    init(_ kind: TransactionTurns.Notice, _ place: TransactionKey) {
+    init(_ kind: TransactionTurns.Notice, _ key: TransactionKey) {
         self.kind = kind
-        self.place = place
+        self.key = key
     }
 
     /// Parses a notification; returns nil for any other text.
@@ -132,7 +132,7 @@ struct SlotNotice: Equatable {
         case "done": kind = .isDone
         default: return nil
         }
-        place = TransactionKey(
+        key = TransactionKey(
             namespace: NamespaceKey(database: database, id: namespace), path: Path(splitting: parts[3]))
     }
 
@@ -142,6 +142,6 @@ struct SlotNotice: Equatable {
             case .asks: "asks"
             case .isDone: "done"
             }
-        return "turn \(verb) \(place.namespace.id) \(place.path)"
+        return "turn \(verb) \(key.namespace.id) \(key.path)"
     }
 }

@@ -61,8 +61,8 @@ struct TransactionTurns {
 
     private var members: [String: Member] = [:]
     /// The queue's entries. Entries of sessions that have left are skipped: their tickets differ from the members'.
-    private var places: [Slot] = []
-    private var firstPlace = 0
+    private var slots: [Slot] = []
+    private var firstSlot = 0
     private var nextTicket: UInt64 = 0
     private var slotBegan: Int64 = 0
     private var lastSign: Int64 = 0
@@ -129,8 +129,8 @@ struct TransactionTurns {
         let wasEmpty = isEmpty
         nextTicket += 1
         members[remote] = Member(ticket: nextTicket)
-        let place = Slot(session: remote, ticket: nextTicket, isRemote: true)
-        places.insert(place, at: wasEmpty ? places.endIndex : firstPlace + 1)
+        let slot = Slot(session: remote, ticket: nextTicket, isRemote: true)
+        slots.insert(slot, at: wasEmpty ? slots.endIndex : firstSlot + 1)
         return Outcome(next: wasEmpty ? begin(at: now) : nil)
     }
 
@@ -159,21 +159,21 @@ struct TransactionTurns {
 
     // MARK: Entries
 
-    private var current: Slot? { firstPlace < places.count ? places[firstPlace] : nil }
+    private var current: Slot? { firstSlot < slots.count ? slots[firstSlot] : nil }
 
     private mutating func join(_ session: String) {
         guard members[session] == nil else { return }
         nextTicket += 1
         members[session] = Member(ticket: nextTicket)
-        places.append(Slot(session: session, ticket: nextTicket, isRemote: false))
+        slots.append(Slot(session: session, ticket: nextTicket, isRemote: false))
     }
 
     /// Begins the slot of the first session that has not left.
     private mutating func begin(at now: Int64) -> Slot? {
-        while let slot = current, members[slot.session]?.ticket != slot.ticket { firstPlace += 1 }
-        if firstPlace > 32, firstPlace * 2 > places.count {
-            places.removeFirst(firstPlace)
-            firstPlace = 0
+        while let slot = current, members[slot.session]?.ticket != slot.ticket { firstSlot += 1 }
+        if firstSlot > 32, firstSlot * 2 > slots.count {
+            slots.removeFirst(firstSlot)
+            firstSlot = 0
         }
         slotBegan = now
         lastSign = now

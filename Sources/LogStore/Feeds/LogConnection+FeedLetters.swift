@@ -6,7 +6,7 @@ extension LogConnection {
     public enum LetterSelection: Sendable, Equatable {
         case all
         case key(String)
-        case places([FeedPlace])
+        case positions([FeedPlace])
     }
 
     /// The number and the age of some dead letters of a feed.
@@ -113,14 +113,14 @@ extension LogConnection {
         case .key(let key):
             parameters.appendText(key)
             condition = "key = $3"
-        case .places(let places):
+        case .positions(let positions):
             var seqs = PostgresArray(of: .int8)
             var indexes = PostgresArray(of: .int8)
             var snapshots = PostgresArray(of: .bool)
-            for place in places {
-                seqs.appendInt8(place.seq)
-                indexes.appendInt8(place.index)
-                snapshots.appendBool(place.isSnapshot)
+            for position in positions {
+                seqs.appendInt8(position.seq)
+                indexes.appendInt8(position.index)
+                snapshots.appendBool(position.isSnapshot)
             }
             parameters.append(seqs)
             parameters.append(indexes)
@@ -165,10 +165,10 @@ extension LogConnection {
         }
     }
 
-    /// Returns the keys of the feed's messages after `place` that wait for another delivery, each once, with the last
+    /// Returns the keys of the feed's messages after `position` that wait for another delivery, each once, with the last
     /// message of the key.
     public func retriedFeedKeys(
-        _ namespace: Int64, _ feed: Int64, after place: FeedPlace, limit: Int
+        _ namespace: Int64, _ feed: Int64, after position: FeedPlace, limit: Int
     ) throws(LogStoreError) -> [(key: String, last: FeedPlace)] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -178,7 +178,8 @@ extension LogConnection {
                 order by key, seq desc, is_snapshot desc, index desc limit $6
                 """,
                 [
-                    .int8(namespace), .int8(feed), .int8(place.seq), .bool(place.isSnapshot), .int8(place.index),
+                    .int8(namespace), .int8(feed), .int8(position.seq), .bool(position.isSnapshot),
+                    .int8(position.index),
                     .int8(Int64(limit)),
                 ])
             return try (0..<rows.rowCount).map { row throws(PostgresError) in

@@ -217,13 +217,13 @@ extension LogConnection {
             let results = try postgres.pipeline(
                 [.query("begin")] + steps + moves.flatMap(Self.letterSteps) + [.query("commit")])
             for (index, move) in moves.enumerated() {
-                feedPlaces[move.claim.feed] = try results[index + 1].bytes(0, 0)
+                feedLocations[move.claim.feed] = try results[index + 1].bytes(0, 0)
             }
             return []
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
             guard SchemaErrorCode(error) == .alreadyDone else { throw LogStoreError(error) }
-            for move in moves { feedPlaces[move.claim.feed] = nil }
+            for move in moves { feedLocations[move.claim.feed] = nil }
             guard moves.count > 1 else { return Set(moves.map(\.claim)) }
             // At least one of the feeds is lost: store each separately.
             var lost: Set<FeedClaim> = []
@@ -244,8 +244,8 @@ extension LogConnection {
 
     private func parameters(_ move: FeedMove) -> PostgresParameters {
         var parameters: PostgresParameters = [.int8(move.claim.namespace), .int8(move.claim.feed)]
-        if let place = feedPlaces[move.claim.feed] {
-            parameters.appendText(place)
+        if let location = feedLocations[move.claim.feed] {
+            parameters.appendText(location)
         } else {
             parameters.appendNull(.text)
         }

@@ -265,12 +265,12 @@ public enum MirrorErrors {
 
     /// Returns records that wait for other tables, by path and position, in the order of their positions.
     ///
-    /// - Parameter place: the position of the previous record, or nil to begin with the first.
+    /// - Parameter position: the position of the previous record, or nil to begin with the first.
     public static func waiting(
-        _ target: PostgresConnection, _ table: MirrorGeneration, after place: [UInt8]?, limit: Int
-    ) throws(PostgresError) -> [(record: String, place: [UInt8])] {
+        _ target: PostgresConnection, _ table: MirrorGeneration, after position: [UInt8]?, limit: Int
+    ) throws(PostgresError) -> [(record: String, position: [UInt8])] {
         var parameters = table.parameters
-        parameters.append(place.map { .uuid($0) } ?? .null(.uuid))
+        parameters.append(position.map { .uuid($0) } ?? .null(.uuid))
         parameters.appendInt8(Int64(limit))
         let rows = try target.execute(
             """
@@ -279,7 +279,7 @@ public enum MirrorErrors {
                 and ($4 is null or record_hash > $4)
             order by record_hash limit $5
             """, parameters)
-        var records: [(record: String, place: [UInt8])] = []
+        var records: [(record: String, position: [UInt8])] = []
         for row in 0..<rows.rowCount { records.append((try rows.string(row, 0), try rows.bytes(row, 1))) }
         return records
     }

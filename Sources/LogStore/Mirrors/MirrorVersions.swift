@@ -209,8 +209,8 @@ public struct MirrorVersions: Sendable {
 
     /// Reads the result of `keysStep`: keys, or nil for each deleted record, with the index of the beginning above the
     /// record.
-    public static func keys(_ rows: PostgresResult) throws(PostgresError) -> [(place: Int, key: String?)] {
-        var found: [(place: Int, key: String?)] = []
+    public static func keys(_ rows: PostgresResult) throws(PostgresError) -> [(index: Int, key: String?)] {
+        var found: [(index: Int, key: String?)] = []
         found.reserveCapacity(rows.rowCount)
         for row in 0..<rows.rowCount {
             found.append((Int(try rows.int64(row, 0)) - 1, rows.isNull(row, 1) ? nil : try rows.string(row, 1)))

@@ -83,7 +83,7 @@ extension LogConnection {
     /// Assigns a namespace to a database, which creates it there when needed; nil means the primary database.
     /// Does nothing if the placement is the same already. Throws `misplaced` if the namespace can't be placed there.
     /// Requires the schema's owner.
-    public func place(_ namespace: String, in database: String?) throws(LogStoreError) {
+    public func setPlacement(_ namespace: String, in database: String?) throws(LogStoreError) {
         try mayBeMisplaced { () throws(PostgresError) in
             _ = try postgres.execute(
                 "select pathmirror.place($1, $2)", [.text(namespace), database.map { .text($0) } ?? .null(.text)])
@@ -250,8 +250,8 @@ public struct DatabaseRecord: Sendable, Equatable {
     ///
     /// - Parameter login: a user, a password and other options of libpq, or nil for those of the primary database.
     public func url(home: PostgresURL, login: PostgresURL?) -> PostgresURL {
-        let place = home.at(host: host, port: port, database: databaseName)
-        return login.map { place.with($0) } ?? place
+        let url = home.at(host: host, port: port, database: databaseName)
+        return login.map { url.with($0) } ?? url
     }
 }
 

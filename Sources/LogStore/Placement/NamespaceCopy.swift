@@ -178,9 +178,9 @@ final class NamespaceCopy {
     /// - Returns: the number of rows.
     @discardableResult
     func pipe(
-        _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
+        _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows relation: String? = nil
     ) throws -> Int {
-        try pipe.copy(table, condition, replaced, rows: place)
+        try pipe.copy(table, condition, replaced, rows: relation)
     }
 
     /// Copies the snapshots that the target lacks, and removes those that the source no longer has. Copies all rows of

@@ -58,10 +58,10 @@ extension NamespaceMover {
                 source: try Self.sourceFact(record, of: namespace, source.connection), copy: copy.fact,
                 isNameTaken: try isNameTaken(but: copy.id), isLogShortened: try isLogShortened(record))
         }
-        let place = try home.database(of: namespace)?.name ?? DatabaseRecord.home
-        guard place == source.name else {
+        let database = try home.database(of: namespace)?.name ?? DatabaseRecord.home
+        guard database == source.name else {
             throw LogStoreError.misplaced(
-                "\"\(namespace)\" is now in \(place), not in \(source.name): run the command again.")
+                "\"\(namespace)\" is now in \(database), not in \(source.name): run the command again.")
         }
         let living = try source.connection.namespace(named: namespace)
         let stranger = try stranger().map {

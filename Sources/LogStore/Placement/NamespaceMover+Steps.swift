@@ -20,10 +20,10 @@ extension NamespaceMover {
         if !isAborting { try refuseMirrors(record.id) }
         try inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
-            let place = try postgres.execute(
+            let found = try postgres.execute(
                 "select database from pathmirror.placement where namespace = $1 and database is not null",
                 [.text(namespace)])
-            guard try (place.rowCount == 0 ? nil : place.string(0, 0)) == source.placement else {
+            guard try (found.rowCount == 0 ? nil : found.string(0, 0)) == source.placement else {
                 throw LogStoreError.misplaced("\"\(namespace)\" is now in another database: run the command again.")
             }
             if !isAborting { try refuseDraining(postgres) }
@@ -159,11 +159,11 @@ extension NamespaceMover {
                     "delete from pathmirror.\(table) where namespace_id = $1", [.int8(copy.sourceID)])
             }
             // Otherwise a gateway could create the namespace again before the primary database names the target.
-            if source.isHome { try place(postgres) }
+            if source.isHome { try setPlacement(postgres) }
         }
     }
 
-    private func place(_ postgres: PostgresConnection) throws {
+    private func setPlacement(_ postgres: PostgresConnection) throws {
         _ = try postgres.execute(
             "select pathmirror.replace_placement($1, $2)",
             [.text(namespace), target.placement.map { .text($0) } ?? .null(.text)])
@@ -192,9 +192,9 @@ extension NamespaceMover {
         try announce(to: target)
     }
 
-    private func announce(to place: Place) throws {
+    private func announce(to database: Database) throws {
         for channel in [LogConnection.feedChannel, LogConnection.mirrorChannel] {
-            _ = try place.connection.postgres.execute("select pg_notify('\(channel)', '')")
+            _ = try database.connection.postgres.execute("select pg_notify('\(channel)', '')")
         }
     }
 
@@ -202,7 +202,7 @@ extension NamespaceMover {
     func change() throws {
         guard let record = try record() else { return }
         try inTransaction(home) { postgres in
-            try place(postgres)
+            try setPlacement(postgres)
             let noted = try postgres.execute(
                 "update pathmirror.namespace_move set has_left = true where namespace = $1 and id = $2::text::uuid",
                 [.text(namespace), .text(record.id)])

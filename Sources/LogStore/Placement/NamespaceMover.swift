@@ -6,7 +6,7 @@ import Tree
 /// a time.
 public final class NamespaceMover {
     /// A database of a move: its name, and a connection to it.
-    public struct Place {
+    public struct Database {
         public let name: String
         public let connection: LogConnection
 
@@ -32,8 +32,8 @@ public final class NamespaceMover {
 
     let namespace: String
     let home: LogConnection
-    let source: Place
-    let target: Place
+    let source: Database
+    let target: Database
     let progress: (Progress) -> Void
     let clock: () -> Int64
 
@@ -42,7 +42,8 @@ public final class NamespaceMover {
     ///     database.
     ///   - clock: returns monotonic milliseconds.
     public init(
-        _ namespace: String, home: LogConnection, from source: Place, to target: Place, clock: @escaping () -> Int64,
+        _ namespace: String, home: LogConnection, from source: Database, to target: Database,
+        clock: @escaping () -> Int64,
         progress: @escaping (Progress) -> Void
     ) {
         self.namespace = namespace
@@ -58,8 +59,8 @@ public final class NamespaceMover {
     /// - Throws: `misplaced` if the request can't be executed.
     public func run(_ wish: MoveMachine.Wish) throws {
         try Self.lock(namespace, home, seed: Self.homeSeed)
-        try Self.lock(namespace, source.connection, seed: Self.placeSeed)
-        try Self.lock(namespace, target.connection, seed: Self.placeSeed)
+        try Self.lock(namespace, source.connection, seed: Self.placementSeed)
+        try Self.lock(namespace, target.connection, seed: Self.placementSeed)
         while true {
             let facts = try self.facts()
             switch MoveMachine.next(wish, facts) {
@@ -89,7 +90,7 @@ public final class NamespaceMover {
     }
 
     static let homeSeed: Int64 = 7_061_746_864
-    static let placeSeed: Int64 = 7_061_746_865
+    static let placementSeed: Int64 = 7_061_746_865
 
     /// Locks a namespace against other movers until the session ends.
     static func lock(_ namespace: String, _ connection: LogConnection, seed: Int64) throws {
@@ -143,8 +144,8 @@ public final class NamespaceMover {
         }
     }
 
-    private func head(_ place: Place) throws -> Int64 {
-        try place.connection.namespace(named: namespace)?.head ?? 0
+    private func head(_ database: Database) throws -> Int64 {
+        try database.connection.namespace(named: namespace)?.head ?? 0
     }
 }
 
@@ -207,11 +208,11 @@ public struct AbandonedMove {
 
     private let namespace: String
     private let home: LogConnection
-    private let source: NamespaceMover.Place
+    private let source: NamespaceMover.Database
     private let target: String
 
     /// - Parameter target: the target's name. The caller has found that the target can't be reached.
-    public init(_ namespace: String, home: LogConnection, from source: NamespaceMover.Place, to target: String) {
+    public init(_ namespace: String, home: LogConnection, from source: NamespaceMover.Database, to target: String) {
         self.namespace = namespace
         self.home = home
         self.source = source
@@ -224,7 +225,7 @@ public struct AbandonedMove {
     ///   namespace.
     public func run() throws -> Outcome {
         try NamespaceMover.lock(namespace, home, seed: NamespaceMover.homeSeed)
-        try NamespaceMover.lock(namespace, source.connection, seed: NamespaceMover.placeSeed)
+        try NamespaceMover.lock(namespace, source.connection, seed: NamespaceMover.placementSeed)
         return try NamespaceMover.inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             guard let record = try NamespaceMover.record(of: namespace, from: source.name, to: target, home) else {

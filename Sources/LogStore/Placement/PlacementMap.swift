@@ -11,7 +11,7 @@ public final class PlacementMap: Sendable {
     private struct State {
         var version: Int64 = -1
         var databases: [DatabaseRecord] = []
-        var places: [String: String] = [:]
+        var assigned: [String: String] = [:]
         var onNews: (@Sendable ([DatabaseRecord]) -> Void)?
         var beforeArrivals: (@Sendable ([Arrival]) -> Void)?
     }
@@ -35,7 +35,7 @@ public final class PlacementMap: Sendable {
     /// Returns the name of the database in which a namespace lives, or nil for the primary database.
     public func database(of namespace: String) -> String? {
         guard isUsed.load(ordering: .acquiring) else { return nil }
-        return state.withLock { $0.places[namespace] }
+        return state.withLock { $0.assigned[namespace] }
     }
 
     /// All databases except the primary database.
@@ -75,12 +75,12 @@ public final class PlacementMap: Sendable {
     }
 
     private func tellOfArrivals(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
-        let (old, body) = state.withLock { ($0.places, $0.beforeArrivals) }
+        let (old, body) = state.withLock { ($0.assigned, $0.beforeArrivals) }
         guard let body else { return }
-        var arrivals = placements.map { place in
+        var arrivals = placements.map { placement in
             Arrival(
-                namespace: place.namespace, database: place.database,
-                isNewThere: old[place.namespace] != place.database)
+                namespace: placement.namespace, database: placement.database,
+                isNewThere: old[placement.namespace] != placement.database)
         }
         if isAll {
             // Most namespaces are where they were, and nothing shows that they have left in the meantime.
@@ -98,17 +98,17 @@ public final class PlacementMap: Sendable {
     private func apply(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
         guard isAll || placements.count > Self.fewChanges else {
             return state.withLock { state in
-                for (namespace, database) in placements { state.places[namespace] = database }
-                isUsed.store(!state.places.isEmpty, ordering: .releasing)
+                for (namespace, database) in placements { state.assigned[namespace] = database }
+                isUsed.store(!state.assigned.isEmpty, ordering: .releasing)
             }
         }
-        var places = isAll ? [:] : state.withLock { $0.places }
-        for (namespace, database) in placements { places[namespace] = database }
-        let made = places
+        var assigned = isAll ? [:] : state.withLock { $0.assigned }
+        for (namespace, database) in placements { assigned[namespace] = database }
+        let made = assigned
         // The old dictionary is freed outside the lock as well.
         _ = state.withLock { state -> [String: String] in
-            let old = state.places
-            state.places = made
+            let old = state.assigned
+            state.assigned = made
             isUsed.store(!made.isEmpty, ordering: .releasing)
             return old
         }

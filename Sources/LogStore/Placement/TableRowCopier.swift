@@ -17,10 +17,10 @@ struct TableRowCopier {
     ///
     /// - Parameters:
     ///   - replaced: expressions for columns with other values in the target.
-    ///   - place: the source of the rows, if not the whole table.
+    ///   - relation: the source of the rows, if not the whole table.
     /// - Returns: the number of rows.
     func copy(
-        _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
+        _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows relation: String? = nil
     ) throws -> Int {
         var names: [String] = []
         let rows = try source.execute(
@@ -37,7 +37,7 @@ struct TableRowCopier {
         _ = try target.copyIn("copy pathmirror.\(table) (namespace_id, \(list)) from stdin") { writer in
             try source.copyOut(
                 """
-                copy (select \(targetID)::bigint, \(chosen) from \(place ?? "pathmirror.\(table)") as n
+                copy (select \(targetID)::bigint, \(chosen) from \(relation ?? "pathmirror.\(table)") as n
                 where n.namespace_id = \(sourceID) and \(condition)) to stdout
                 """
             ) { row throws in

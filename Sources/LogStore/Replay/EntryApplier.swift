@@ -277,7 +277,7 @@ public final class EntryApplier {
 
     private func makeRoom(for path: Path) throws {
         guard let cleared = bulk?.cleared, !cleared.isEmpty else { return }
-        for place in cleared where place.contains(path) { try connection.clear(destination.id, place) }
+        for ancestor in cleared where ancestor.contains(path) { try connection.clear(destination.id, ancestor) }
         bulk?.cleared.removeAll { $0.contains(path) }
     }
 

@@ -91,21 +91,21 @@ struct LeafRun {
         // cut.
         guard path.count < StoredPath.maxPlainBytes, !taken.contains(path), !above.contains(path) else { return false }
         if change.path.namesPriority {
-            let place = Self.parent(path)
-            guard taken.contains(place) || above.contains(place) else { return false }
+            let parent = Self.parent(path)
+            guard taken.contains(parent) || above.contains(parent) else { return false }
         } else {
             var new: [[UInt8]] = []
-            var place = path
+            var parent = path
             // The ancestors of a known branch are known as well.
-            while place.count > 1 {
-                place = Self.parent(place)
-                if above.contains(place) { break }
-                if taken.contains(place) { return false }
-                new.append(place)
+            while parent.count > 1 {
+                parent = Self.parent(parent)
+                if above.contains(parent) { break }
+                if taken.contains(parent) { return false }
+                new.append(parent)
             }
-            for place in new {
-                above.insert(place)
-                branches.appendText(place)
+            for parent in new {
+                above.insert(parent)
+                branches.appendText(parent)
             }
         }
         taken.insert(path)

@@ -33,8 +33,8 @@ struct BranchOrder {
             if belongs(path) { return try hold(path, value) }
             try drain(body)
         }
-        guard let place = Self.lowCharacter(path) else { return try body(path, value) }
-        common = place
+        guard let low = Self.lowCharacter(path) else { return try body(path, value) }
+        common = low
         try hold(path, value)
     }
 

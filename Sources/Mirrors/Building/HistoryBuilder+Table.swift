@@ -54,7 +54,7 @@ extension HistoryBuilder {
         let keeper = HistoryWriter(source)
         try copy(building) { work in
             var writer = TableWriter(self.target)
-            try keeper.putCarefully(work.rows[...], work.places, building, &writer)
+            try keeper.putCarefully(work.rows[...], work.versions, building, &writer)
             try writer.deferConstraints(building)
             try writer.flush()
         }

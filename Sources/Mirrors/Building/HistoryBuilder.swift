@@ -91,7 +91,7 @@ final class HistoryBuilder {
 
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
-        try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
+        try MirrorPlan.checkTableName(of: definition, replacing: old?.definition, target)
         handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
@@ -192,9 +192,9 @@ final class HistoryBuilder {
         try patiently {
             var building = building
             try swap.begin()
-            let place = try last(&building)
+            let end = try last(&building)
             let lost = try swap.finish(
-                definition, generation: building.generation, seq: place.seq, batch: place.batch, place.steps)
+                definition, generation: building.generation, seq: end.seq, batch: end.batch, end.steps)
             handmade?.note(lost: lost)
         }
     }

@@ -103,7 +103,7 @@ public final class MirrorBuilder {
         let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
-        try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
+        try MirrorPlan.checkTableName(of: definition, replacing: old?.definition, target)
         handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         do {
             if try AbandonedTables.remove(of: mirror.id, target) { progress(.removedLeftover) }

@@ -153,7 +153,7 @@ extension MirrorPlan {
     ///
     /// - Parameter old: the definition of the former table, or nil if there is none.
     /// - Throws: ``MirrorError/refused(_:)``, with the obstacle and the steps that an operator can take.
-    static func checkPlace(
+    static func checkTableName(
         of definition: MirrorDefinition, replacing old: MirrorDefinition?, _ target: PostgresConnection
     ) throws {
         if let old {
@@ -174,11 +174,11 @@ extension MirrorPlan {
             if try !oldTable.hasVersionsView(target) { own.remove(MirrorDefinition.versionsView(of: old.table)) }
         }
         for name in table.relationNames.subtracting(own).sorted() {
-            let place = "\(quotedIdentifier(table.schema)).\(quotedIdentifier(name))"
-            let isTaken = try target.execute("select to_regclass($1) is not null", [.text(place)]).bool(0, 0)
+            let qualified = "\(quotedIdentifier(table.schema)).\(quotedIdentifier(name))"
+            let isTaken = try target.execute("select to_regclass($1) is not null", [.text(qualified)]).bool(0, 0)
             guard isTaken else { continue }
             throw MirrorError.refused(
-                "\(place) exists, and the mirror \"\(table.definition.name)\" needs that name for its key, an index or a view: rename it (alter index … rename to …), or drop it."
+                "\(qualified) exists, and the mirror \"\(table.definition.name)\" needs that name for its key, an index or a view: rename it (alter index … rename to …), or drop it."
             )
         }
     }

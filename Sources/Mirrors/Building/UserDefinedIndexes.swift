@@ -124,11 +124,11 @@ struct UserDefinedIndexes {
     /// in `schema`, the index gets a number after its name, which is noted.
     mutating func rename(in schema: String, _ target: PostgresConnection) throws {
         for index in indexes {
-            let place = "\(quotedIdentifier(schema))."
+            let prefix = "\(quotedIdentifier(schema))."
             var name = index.name
             for number in 1... {
                 let isTaken = try target.execute(
-                    "select to_regclass($1) is not null", [.text(place + quotedIdentifier(name))]
+                    "select to_regclass($1) is not null", [.text(prefix + quotedIdentifier(name))]
                 ).bool(0, 0)
                 guard isTaken else { break }
                 name = RelationName.joined([index.name, "\(number)"])
@@ -137,7 +137,7 @@ struct UserDefinedIndexes {
                 lost.append("The index \(index.name) is named \(name) on the new table, because its name is taken.")
             }
             try target.executeScript(
-                "alter index \(place)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(name))")
+                "alter index \(prefix)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(name))")
         }
     }
 

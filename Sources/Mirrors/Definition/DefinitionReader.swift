@@ -13,7 +13,7 @@ extension MirrorDefinition {
             root = try SourceText.read(bytes)
         } catch {
             throw DefinitionError(
-                source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+                source: source, problems: [.init(position: error.position, part: "", reason: error.reason)])
         }
         var values: [SourceValue] = [root]
         if case .array(let elements) = root.kind { values = elements }
@@ -28,7 +28,7 @@ extension MirrorDefinition {
             var reader = DefinitionReader()
             if let definition = reader.definition(value) {
                 let history = reader.hasHistory ? definition.history : nil
-                if let problem = HistoryNames.problem(value.place, definition, history, among: found) {
+                if let problem = HistoryNames.problem(value.position, definition, history, among: found) {
                     problems.append(problem)
                 }
                 found.append((definition, false))
@@ -37,7 +37,7 @@ extension MirrorDefinition {
             problems += reader.problems
         }
         if problems.isEmpty, found.isEmpty {
-            problems.append(.init(place: root.place, part: "", reason: "there is no mirror in this file"))
+            problems.append(.init(position: root.position, part: "", reason: "there is no mirror in this file"))
         }
         guard problems.isEmpty else { throw DefinitionError(source: source, problems: problems) }
         return found.map(\.definition)
@@ -55,7 +55,8 @@ extension MirrorDefinition {
         do {
             value = try SourceText.read(json)
         } catch {
-            throw DefinitionError(source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+            throw DefinitionError(
+                source: source, problems: [.init(position: error.position, part: "", reason: error.reason)])
         }
         var reader = DefinitionReader(isStored: true)
         guard var definition = reader.definition(value) else {
@@ -85,16 +86,16 @@ struct DefinitionReader: DefinitionNoting {
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
         guard let members = object(value, "", allowed: Self.members) else { return nil }
         let name = members["name"].flatMap { text($0, "name") }
-        if name == nil, members["name"] == nil { note(value.place, "name", "is missing: a mirror needs a name") }
-        if let name, let place = members["name"]?.place { check(name: name, place) }
-        let pattern = pattern(members["path"], value.place)
+        if name == nil, members["name"] == nil { note(value.position, "name", "is missing: a mirror needs a name") }
+        if let name, let position = members["name"]?.position { check(name: name, position) }
+        let pattern = pattern(members["path"], value.position)
         let filter = filter(members["filter"], pattern)
         let (schema, table) = tableName(members["table"], name)
-        let columns = columns(members["columns"], value.place)
-        let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
+        let columns = columns(members["columns"], value.position)
+        let keys = keys(members["keys"], pattern, members["path"]?.position ?? value.position)
         let rest = rest(members["rest"])
         let keeps = keeps(members["keeps"], members["deleted"])
-        checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
+        checkNames(keys, columns, rest, members["columns"]?.position ?? value.position)
         hasHistory = hasHistory(members["history"], keeps, name, table)
         let indexes = indexes(members["indexes"], keys, columns, rest, keeps)
         let keptErrors = keptErrors(members["keep errors"])
@@ -111,7 +112,7 @@ struct DefinitionReader: DefinitionNoting {
 
     // MARK: Parts
 
-    private mutating func check(name: String, _ place: SourcePosition) {
+    private mutating func check(name: String, _ position: SourcePosition) {
         let isPlain = name.unicodeScalars.allSatisfy { scalar in
             switch scalar {
             case "0"..."9", "a"..."z", "A"..."Z", "_", "-": true
@@ -119,13 +120,13 @@ struct DefinitionReader: DefinitionNoting {
             }
         }
         if name.isEmpty || !isPlain || name.utf8.count > MirrorDefinition.maxNameBytes {
-            note(place, "name", "a mirror's name has 1 to 63 letters, digits, _ and -")
+            note(position, "name", "a mirror's name has 1 to 63 letters, digits, _ and -")
         }
     }
 
-    private mutating func pattern(_ value: SourceValue?, _ place: SourcePosition) -> PathPattern? {
+    private mutating func pattern(_ value: SourceValue?, _ position: SourcePosition) -> PathPattern? {
         guard let value else {
-            note(place, "path", "is missing: name the records to mirror, such as /posts/{post_id}")
+            note(position, "path", "is missing: name the records to mirror, such as /posts/{post_id}")
             return nil
         }
         guard let text = text(value, "path") else { return nil }
@@ -133,10 +134,10 @@ struct DefinitionReader: DefinitionNoting {
             let pattern = try PathPattern(text)
             if !pattern.captures.isEmpty { return pattern }
             note(
-                value.place, "path",
+                value.position, "path",
                 "the path pattern captures no key; a mirror needs at least one, such as /posts/{post_id}")
         } catch {
-            note(value.place, "path", error.reason)
+            note(value.position, "path", error.reason)
         }
         return nil
     }
@@ -146,7 +147,7 @@ struct DefinitionReader: DefinitionNoting {
         do throws(RecordFilter.Mistake) {
             return try RecordFilter(text, for: pattern)
         } catch {
-            note(value.place, "filter", error.reason)
+            note(value.position, "filter", error.reason)
             return isStored ? RecordFilter(unusable: text, for: pattern) : nil
         }
     }
@@ -156,16 +157,16 @@ struct DefinitionReader: DefinitionNoting {
         guard let text = text(value, "table") else { return ("", "") }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count <= 2, parts.allSatisfy({ !$0.isEmpty }) else {
-            note(value.place, "table", "\"\(text)\" is neither a table nor schema.table")
+            note(value.position, "table", "\"\(text)\" is neither a table nor schema.table")
             return ("", "")
         }
         let schema = parts.count == 2 ? parts[0] : "mirror"
         let table = parts[parts.count - 1]
         if schema == "pathmirror" || schema.hasPrefix("pg_") || schema == "information_schema" {
-            note(value.place, "table", "the schema \(schema) is reserved; choose another schema, such as mirror")
+            note(value.position, "table", "the schema \(schema) is reserved; choose another schema, such as mirror")
         }
-        checkIdentifier(schema, value.place, "table")
-        checkIdentifier(table, value.place, "table")
+        checkIdentifier(schema, value.position, "table")
+        checkIdentifier(table, value.position, "table")
         return (schema, table)
     }
 
@@ -173,14 +174,14 @@ struct DefinitionReader: DefinitionNoting {
         guard let text = text(value, "target") else { return nil }
         if text.hasPrefix("env:") {
             if text.dropFirst(4).isEmpty {
-                note(value.place, "target", "env: needs the name of an environment variable")
+                note(value.position, "target", "env: needs the name of an environment variable")
             }
             return text
         }
         do {
             _ = try PostgresURL(text)
         } catch {
-            note(value.place, "target", error.message)
+            note(value.position, "target", error.message)
         }
         return text
     }
@@ -190,36 +191,36 @@ struct DefinitionReader: DefinitionNoting {
         if case .number(let text) = value.kind, let number = Int(text), 0...MirrorDefinition.maxKeptErrors ~= number {
             return number
         }
-        note(value.place, "keep errors", "this should be a whole number up to \(MirrorDefinition.maxKeptErrors)")
+        note(value.position, "keep errors", "this should be a whole number up to \(MirrorDefinition.maxKeptErrors)")
         return 0
     }
 
-    mutating func checkIdentifier(_ name: String, _ place: SourcePosition, _ part: String) {
-        if name.isEmpty { note(place, part, "a name is empty") }
-        if name.unicodeScalars.contains("\0") { note(place, part, "a name can't contain U+0000") }
+    mutating func checkIdentifier(_ name: String, _ position: SourcePosition, _ part: String) {
+        if name.isEmpty { note(position, part, "a name is empty") }
+        if name.unicodeScalars.contains("\0") { note(position, part, "a name can't contain U+0000") }
         if name.utf8.count > MirrorDefinition.maxNameBytes {
-            note(place, part, "\"\(name)\" has \(name.utf8.count) bytes; a name in PostgreSQL has at most 63")
+            note(position, part, "\"\(name)\" has \(name.utf8.count) bytes; a name in PostgreSQL has at most 63")
         }
     }
 
     /// Checks that the names of columns are unique and not reserved.
     private mutating func checkNames(
         _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
-        _ place: SourcePosition
+        _ position: SourcePosition
     ) {
         var seen: Set<String> = []
         for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
-            checkIdentifier(name, place, "columns")
+            checkIdentifier(name, position, "columns")
             if name.hasPrefix("_") {
-                note(place, "columns.\(name)", "names that begin with _ are reserved for Pathmirror")
+                note(position, "columns.\(name)", "names that begin with _ are reserved for Pathmirror")
             }
             if MirrorDefinition.systemColumns.contains(name) {
-                note(place, "columns.\(name)", "every table of PostgreSQL has a column of this name")
+                note(position, "columns.\(name)", "every table of PostgreSQL has a column of this name")
             }
-            if !seen.insert(name).inserted { note(place, "columns.\(name)", "there are two columns with this name") }
+            if !seen.insert(name).inserted { note(position, "columns.\(name)", "there are two columns with this name") }
         }
         if seen.count > MirrorDefinition.maxColumns {
-            note(place, "columns", "a table can't have more than \(MirrorDefinition.maxColumns) columns")
+            note(position, "columns", "a table can't have more than \(MirrorDefinition.maxColumns) columns")
         }
     }
 
@@ -227,11 +228,11 @@ struct DefinitionReader: DefinitionNoting {
 
     mutating func text(_ value: SourceValue, _ part: String) -> String? {
         guard case .string(let text) = value.kind else {
-            note(value.place, part, "this should be a string, but is \(value.kindName)")
+            note(value.position, part, "this should be a string, but is \(value.kindName)")
             return nil
         }
         if text.unicodeScalars.contains("\0") {
-            note(value.place, part, "PostgreSQL can't store U+0000")
+            note(value.position, part, "PostgreSQL can't store U+0000")
             return nil
         }
         return text
@@ -244,16 +245,16 @@ extension DefinitionReader {
         if let deleted {
             guard let text = text(deleted, "deleted") else { return nil }
             if text != "soft" {
-                note(deleted.place, "deleted", "this should be \"soft\", which keeps the rows of removed records")
+                note(deleted.position, "deleted", "this should be \"soft\", which keeps the rows of removed records")
             }
             if keeps != nil {
-                note(deleted.place, "deleted", "a history has its own rows for removed records: leave this out")
+                note(deleted.position, "deleted", "a history has its own rows for removed records: leave this out")
             }
             return .latest
         }
         guard let keeps, let text = text(keeps, "keeps") else { return nil }
         if text != "changes" {
-            note(keeps.place, "keeps", "this should be \"changes\", which makes the mirror a history")
+            note(keeps.position, "keeps", "this should be \"changes\", which makes the mirror a history")
         }
         return .changes
     }
@@ -264,15 +265,15 @@ extension DefinitionReader {
     ) -> Bool {
         guard let value else { return false }
         guard case .bool(let isWanted) = value.kind else {
-            note(value.place, "history", "this should be true or false, but is \(value.kindName)")
+            note(value.position, "history", "this should be true or false, but is \(value.kindName)")
             return false
         }
         guard isWanted else { return false }
-        checkIdentifier("\(table)_changes", value.place, "history")
+        checkIdentifier("\(table)_changes", value.position, "history")
         if let name, "\(name)_changes".utf8.count > MirrorDefinition.maxNameBytes {
-            note(value.place, "history", "the name \(name)_changes is longer than 63 bytes")
+            note(value.position, "history", "the name \(name)_changes is longer than 63 bytes")
         }
-        if keeps == .changes { note(value.place, "history", "\"keeps\" already makes this mirror a history") }
+        if keeps == .changes { note(value.position, "history", "\"keeps\" already makes this mirror a history") }
         return true
     }
 }
@@ -282,22 +283,22 @@ enum HistoryNames {
     /// Returns the first conflict, or nil if there is none.
     ///
     /// - Parameters:
-    ///   - place: the position of the mirror in the file.
+    ///   - position: the position of the mirror in the file.
     ///   - others: the preceding mirrors of the file, and their histories.
     static func problem(
-        _ place: SourcePosition, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
+        _ position: SourcePosition, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
         among others: [(definition: MirrorDefinition, isHistory: Bool)]
     ) -> DefinitionError.Problem? {
         for other in others {
             guard let history, let what = shared(history, other.definition) else { continue }
             return .init(
-                place: place, part: "history",
+                position: position, part: "history",
                 reason: "the history \"\(history.name)\" has the \(what) of another mirror in this file")
         }
         for other in others where other.isHistory {
             guard let what = shared(mirror, other.definition) else { continue }
             return .init(
-                place: place, part: "name",
+                position: position, part: "name",
                 reason: "\"\(mirror.name)\" has the \(what) of a history in this file, \"\(other.definition.name)\"")
         }
         return nil
@@ -317,7 +318,7 @@ extension DefinitionReader {
     ) -> [MirrorDefinition.Index] {
         guard let value else { return [] }
         guard case .array(let elements) = value.kind else {
-            note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
+            note(value.position, "indexes", "this should be an array of indexes, but is \(value.kindName)")
             return []
         }
         // A table of changes contains the columns only within `_old` and `_new`.
@@ -330,7 +331,7 @@ extension DefinitionReader {
         for (number, element) in elements.enumerated() {
             let part = "indexes[\(number)]"
             guard let index = self.index(element, part, names: names, manyValued: manyValued) else { continue }
-            if found.contains(index) { note(element.place, part, "this index is listed twice") }
+            if found.contains(index) { note(element.position, part, "this index is listed twice") }
             found.append(index)
         }
         return found
@@ -344,29 +345,30 @@ extension DefinitionReader {
         if case .object = value.kind {
             guard let members = object(value, part, allowed: ["columns", "using"]) else { return nil }
             guard let columns = members["columns"] else {
-                note(value.place, part, "the columns are missing")
+                note(value.position, part, "the columns are missing")
                 return nil
             }
             list = columns
             method = members["using"].flatMap { text($0, "\(part).using") }
-            if let method, !["btree", "gin"].contains(method), let place = members["using"]?.place {
-                note(place, "\(part).using", "there is no method \"\(method)\"; methods are btree, gin")
+            if let method, !["btree", "gin"].contains(method), let position = members["using"]?.position {
+                note(position, "\(part).using", "there is no method \"\(method)\"; methods are btree, gin")
             }
         }
         var columns: [String] = []
         switch list.kind {
         case .string(let name): columns = [name]
         case .array(let elements): columns = elements.compactMap { text($0, part) }
-        default: note(list.place, part, "this should be a column's name or an array of them, but is \(list.kindName)")
+        default:
+            note(list.position, part, "this should be a column's name or an array of them, but is \(list.kindName)")
         }
-        for name in columns where !names.contains(name) { note(list.place, part, "there is no column \"\(name)\"") }
+        for name in columns where !names.contains(name) { note(list.position, part, "there is no column \"\(name)\"") }
         guard !columns.isEmpty else {
-            if case .array = list.kind { note(list.place, part, "the index has no columns") }
+            if case .array = list.kind { note(list.position, part, "the index has no columns") }
             return nil
         }
         let isGIN = method.map { $0 == "gin" } ?? columns.contains { manyValued.contains($0) }
         if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
-            note(list.place, part, "a gin index accepts only columns of jsonb and arrays")
+            note(list.position, part, "a gin index accepts only columns of jsonb and arrays")
         }
         return .init(columns: columns, isGIN: isGIN)
     }

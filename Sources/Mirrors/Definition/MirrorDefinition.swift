@@ -285,8 +285,8 @@ extension MirrorDefinition {
             writer.beginObject()
             writer.writeKey("columns", isFirst: true)
             writer.beginArray()
-            for (place, column) in index.columns.enumerated() {
-                if place > 0 { writer.raw(",") }
+            for (position, column) in index.columns.enumerated() {
+                if position > 0 { writer.raw(",") }
                 writer.writeString(column)
             }
             writer.endArray()

@@ -11,7 +11,7 @@ struct HistoryRows {
         /// Rows to write, in the order of the table's columns.
         var rows: [[Cell]] = []
         /// The record and entry of each row, for errors if the table rejects it.
-        var places: [(keys: [Key], seq: Int64)] = []
+        var versions: [(keys: [Key], seq: Int64)] = []
         /// Removed records whose rows stay.
         var marked: [(keys: [Key], seq: Int64, at: Int64?)] = []
         /// In a table with the last row of each record: the records that have changed, whose errors `errors` replaces.
@@ -147,7 +147,7 @@ struct HistoryRows {
             }
         }
         work.rows.append(cells)
-        work.places.append((keys, seq))
+        work.versions.append((keys, seq))
     }
 
     private var keyCells: [Cell] { zip(keys, definition.keys).map { CellEncoder.cell($0, $1.type) } }

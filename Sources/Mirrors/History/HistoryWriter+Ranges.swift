@@ -16,8 +16,8 @@ extension HistoryWriter {
         /// The approximate limit of their memory.
         static let maxBytes = 64 << 20
 
-        mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
-            writes.add(keys, place, value, stamp)
+        mutating func add(_ keys: [Key], _ path: Path, _ value: Node, _ stamp: EntryStamp) {
+            writes.add(keys, path, value, stamp)
             bytes += value.heapBytes + 200
         }
     }
@@ -52,8 +52,8 @@ extension HistoryWriter {
                 for change in passes.select(part) {
                     if passes.step == .values {
                         // A leaf holds the path until the value is set, and so keeps its ancestors alive.
-                        for place in makeRoom(for: change, &emptied, pattern) {
-                            try take(Change(path: place, value: .bool(false)), &waiting, stamp, &mirror, &writer)
+                        for path in makeRoom(for: change, &emptied, pattern) {
+                            try take(Change(path: path, value: .bool(false)), &waiting, stamp, &mirror, &writer)
                         }
                     }
                     try take(change, &waiting, stamp, &mirror, &writer)
@@ -62,8 +62,8 @@ extension HistoryWriter {
             }
             if passes.step == .values {
                 // No part has set a value at these paths, so they are removals.
-                for place in emptied {
-                    try take(Change(path: place, value: .null), &waiting, stamp, &mirror, &writer)
+                for path in emptied {
+                    try take(Change(path: path, value: .null), &waiting, stamp, &mirror, &writer)
                 }
             }
             try put(&waiting, stamp, &mirror, &writer)
@@ -76,7 +76,7 @@ extension HistoryWriter {
         guard !emptied.isEmpty, change.path.depth > pattern.depth else { return [] }
         var found: [Path] = []
         for depth in pattern.depth + 1...change.path.depth {
-            if let place = emptied.remove(Path(Array(change.path.keys.prefix(depth)))) { found.append(place) }
+            if let path = emptied.remove(Path(Array(change.path.keys.prefix(depth)))) { found.append(path) }
         }
         return found
     }
@@ -91,9 +91,9 @@ extension HistoryWriter {
         case .range?:
             try put(&waiting, stamp, &mirror, &writer)
             try apply([change], stamp, &mirror, &writer)
-        case .record(let keys, let place, let value)?:
+        case .record(let keys, let path, let value)?:
             guard mirror.projector.holds(keys) else { return }
-            waiting.add(keys, place, value, stamp)
+            waiting.add(keys, path, value, stamp)
             if waiting.bytes >= PartWrites.maxBytes { try put(&waiting, stamp, &mirror, &writer) }
         }
     }
@@ -121,8 +121,8 @@ extension HistoryWriter {
             for change in some {
                 switch RecordChange(change, mirror.definition.pattern) {
                 case nil: break
-                case .record(let keys, let place, let value)?:
-                    if mirror.projector.holds(keys) { writes.add(keys, place, value, stamp) }
+                case .record(let keys, let path, let value)?:
+                    if mirror.projector.holds(keys) { writes.add(keys, path, value, stamp) }
                 case .range(let keys, let value, let part)?: ranges.append((keys, value, part))
                 }
             }

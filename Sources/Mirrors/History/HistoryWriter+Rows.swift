@@ -29,7 +29,7 @@ extension HistoryWriter {
         if mirror.isCareful {
             try writer.flush()
             mirror.mayHaveErrors = true
-            try putCarefully(work.rows[...], work.places, mirror, &writer)
+            try putCarefully(work.rows[...], work.versions, mirror, &writer)
             return try writer.deferConstraints(mirror)
         }
         let parameters = try RowEncoder.cells(table.columns, work.rows)
@@ -67,7 +67,7 @@ extension HistoryWriter {
 
     /// Finds the rows that the table rejects, by halving. They are left out and recorded as errors. Their versions are kept.
     func putCarefully(
-        _ rows: ArraySlice<[Cell]>, _ places: [(keys: [Key], seq: Int64)], _ mirror: ActiveMirror,
+        _ rows: ArraySlice<[Cell]>, _ versions: [(keys: [Key], seq: Int64)], _ mirror: ActiveMirror,
         _ writer: inout TableWriter
     ) throws {
         let parameters = try RowEncoder.cells(mirror.table.columns, rows)
@@ -76,15 +76,15 @@ extension HistoryWriter {
         else { return }
         guard rows.count == 1 else {
             let middle = rows.startIndex + rows.count / 2
-            try putCarefully(rows[..<middle], places, mirror, &writer)
-            return try putCarefully(rows[middle...], places, mirror, &writer)
+            try putCarefully(rows[..<middle], versions, mirror, &writer)
+            return try putCarefully(rows[middle...], versions, mirror, &writer)
         }
-        let keys = places[first].keys
+        let keys = versions[first].keys
         if mirror.definition.keeps == .latest, !refusal.isRowsKeptOut {
             // Otherwise the previous row would stay as if it were current.
             _ = try writer.attempt(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
         }
-        let error = mirror.error(of: keys, seq: places[first].seq, mirror.refusal(refusal))
+        let error = mirror.error(of: keys, seq: versions[first].seq, mirror.refusal(refusal))
         try writer.add(mirror.storing([error]), mirror)
     }
 }

@@ -18,7 +18,7 @@ struct HistoryWriter {
     /// The known records below paths that entries replace.
     private var ranges: RangeRecords
     /// The paths for which `begin` has returned a query.
-    private var askedPlaces: [[Key]] = []
+    private var askedPrefixes: [[Key]] = []
     /// Versions that wait to be stored together.
     private var gathered: [MirrorVersionRecord] = []
     private var gatheredBytes = 0
@@ -48,8 +48,8 @@ struct HistoryWriter {
     /// - Parameter others: the number of other mirrors that query at the same time.
     mutating func begin(_ page: [LoggedEntry], _ mirror: ActiveMirror, besides others: Int) -> PipelineStep? {
         entries = page.drop { $0.entry.seq <= mirror.seq }
-        askedPlaces = unknownPlaces(mirror)
-        guard askedPlaces.isEmpty else { return ranges.question(askedPlaces, mirror) }
+        askedPrefixes = unknownPrefixes(mirror)
+        guard askedPrefixes.isEmpty else { return ranges.question(askedPrefixes, mirror) }
         gather(mirror)
         guard !writes.isEmpty else { return nil }
         return NewestRecords.question(writes.keys, mirror, upTo: MirrorVersions.bytesAtOnce / (others + 1))
@@ -59,8 +59,8 @@ struct HistoryWriter {
     mutating func finish(
         _ mirror: inout ActiveMirror, _ writer: inout TableWriter, _ answer: PostgresResult?
     ) throws {
-        if let answer, !askedPlaces.isEmpty {
-            ranges.take(try MirrorVersions.keys(answer), of: askedPlaces)
+        if let answer, !askedPrefixes.isEmpty {
+            ranges.take(try MirrorVersions.keys(answer), of: askedPrefixes)
             gather(mirror)
             try write(nil, &mirror, &writer)
         } else {
@@ -86,9 +86,9 @@ struct HistoryWriter {
         switch ranges.reach(of: changes) {
         case .known: break
         case .unknown:
-            let places = unknownPlaces(mirror)
-            let answers = try writer.flush(asking: [(ranges.question(places, mirror), mirror)])
-            for answer in answers { ranges.take(try MirrorVersions.keys(answer), of: places) }
+            let prefixes = unknownPrefixes(mirror)
+            let answers = try writer.flush(asking: [(ranges.question(prefixes, mirror), mirror)])
+            for answer in answers { ranges.take(try MirrorVersions.keys(answer), of: prefixes) }
         case .large:
             entries.removeFirst()
             ranges.forget(around: changes)
@@ -97,10 +97,10 @@ struct HistoryWriter {
     }
 
     /// Returns the unknown paths that entries replace, up to the next load that touches the mirror.
-    private func unknownPlaces(_ mirror: ActiveMirror) -> [[Key]] {
+    private func unknownPrefixes(_ mirror: ActiveMirror) -> [[Key]] {
         let pattern = mirror.definition.pattern
         let some = entries.lazy.map(\.entry).prefix { !$0.isBulk || pattern.captured($0.path) == nil }
-        return ranges.unknownPlaces(of: some.map { Self.changes($0, mirror) })
+        return ranges.unknownPrefixes(of: some.map { Self.changes($0, mirror) })
     }
 
     private static func changes(_ entry: Entry, _ mirror: ActiveMirror) -> [RecordChange] {
@@ -125,14 +125,14 @@ struct HistoryWriter {
     }
 
     private mutating func gather(_ changes: [RecordChange], _ stamp: EntryStamp, _ mirror: ActiveMirror) {
-        func add(_ keys: [Key], _ place: Path, _ value: Node) {
+        func add(_ keys: [Key], _ path: Path, _ value: Node) {
             guard mirror.projector.holds(keys) else { return }
-            writes.add(keys, place, value, stamp)
+            writes.add(keys, path, value, stamp)
             ranges.add(keys)
         }
         for change in changes {
             switch change {
-            case .record(let keys, let place, let value): add(keys, place, value)
+            case .record(let keys, let path, let value): add(keys, path, value)
             case .range(let keys, let value, let part):
                 for record in ranges.remove(below: keys) { writes.add(record, .root, .null, stamp) }
                 RecordChange.each(in: value, mirror.definition.pattern, part: part, keys) { add($0, .root, $1) }

@@ -16,7 +16,7 @@ struct RangeRecords {
     }
 
     /// The maximum number of paths queried at once.
-    private static let placesAtOnce = 50
+    private static let prefixesAtOnce = 50
     /// The default limit of records below a path.
     static let mostRecords = 100
     /// The number of removed records that are read in addition to the limit.
@@ -35,41 +35,41 @@ struct RangeRecords {
     // MARK: Asking
 
     /// Returns the first paths that entries replace and whose records are unknown, up to an entry that is too large.
-    func unknownPlaces(of changes: some Sequence<[RecordChange]>) -> [[Key]] {
-        var places: [[Key]] = []
+    func unknownPrefixes(of changes: some Sequence<[RecordChange]>) -> [[Key]] {
+        var prefixes: [[Key]] = []
         var seen: Set<[Key]> = []
         for entry in changes {
             // Such an entry invalidates some of the known records.
             guard reach(of: entry) != .large else { break }
             let some = entry.compactMap(\.rangeKeys).filter { records[$0] == nil && !large.contains($0) }
             let new = Array(Set(some).subtracting(seen))
-            if places.count + new.count > Self.placesAtOnce { break }
+            if prefixes.count + new.count > Self.prefixesAtOnce { break }
             seen.formUnion(new)
-            places += new
+            prefixes += new
         }
-        return places
+        return prefixes
     }
 
     /// Returns a query for the records below some paths.
-    func question(_ places: [[Key]], _ mirror: ActiveMirror) -> PipelineStep {
+    func question(_ prefixes: [[Key]], _ mirror: ActiveMirror) -> PipelineStep {
         mirror.versions.keysStep(
-            below: places.map { $0.isEmpty ? nil : RecordKey.text($0) }, atMost: limit + Self.mostGone)
+            below: prefixes.map { $0.isEmpty ? nil : RecordKey.text($0) }, atMost: limit + Self.mostGone)
     }
 
     /// Stores the result of the query for some paths. Each row has the index of its path and a record, or nil for a removed
     /// record.
-    mutating func take(_ answer: [(place: Int, key: String?)], of places: [[Key]]) {
-        var found: [(records: Set<[Key]>, looked: Int)] = Array(repeating: ([], 0), count: places.count)
-        for (place, key) in answer {
-            found[place].looked += 1
-            if let key { found[place].records.insert(RecordKey.keys(key)) }
+    mutating func take(_ answer: [(index: Int, key: String?)], of prefixes: [[Key]]) {
+        var found: [(records: Set<[Key]>, looked: Int)] = Array(repeating: ([], 0), count: prefixes.count)
+        for (index, key) in answer {
+            found[index].looked += 1
+            if let key { found[index].records.insert(RecordKey.keys(key)) }
         }
-        for (place, found) in zip(places, found) {
+        for (prefix, found) in zip(prefixes, found) {
             // More records may follow the ones that were read.
             if found.records.count > limit || found.looked >= limit + Self.mostGone {
-                large.insert(place)
+                large.insert(prefix)
             } else {
-                records[place] = found.records
+                records[prefix] = found.records
             }
         }
     }
@@ -92,11 +92,13 @@ struct RangeRecords {
 
     /// Returns the way in which an entry with these changes can be applied.
     func reach(of changes: [RecordChange]) -> Reach {
-        var places = 0
+        var prefixes = 0
         var isKnown = true
         for case .range(let keys, let value, _) in changes {
-            places += 1
-            if large.contains(keys) || value.rowCount > Self.mostRows || places > Self.placesAtOnce { return .large }
+            prefixes += 1
+            if large.contains(keys) || value.rowCount > Self.mostRows || prefixes > Self.prefixesAtOnce {
+                return .large
+            }
             isKnown = isKnown && records[keys] != nil
         }
         return isKnown ? .known : .unknown
@@ -109,8 +111,8 @@ struct RangeRecords {
     }
 
     /// Removes all records below a known path, and returns them.
-    mutating func remove(below place: [Key]) -> Set<[Key]> {
-        let gone = records[place] ?? []
+    mutating func remove(below prefix: [Key]) -> Set<[Key]> {
+        let gone = records[prefix] ?? []
         for record in gone {
             for count in record.indices { records[Array(record.prefix(count))]?.remove(record) }
         }

@@ -6,7 +6,7 @@ struct RecordWrites {
     /// The changes of one record by one entry.
     struct Write {
         let stamp: EntryStamp
-        var changes: [(place: Path, value: Node)]
+        var changes: [(path: Path, value: Node)]
     }
 
     /// The records, in the order in which they were first changed.
@@ -18,11 +18,11 @@ struct RecordWrites {
     var isEmpty: Bool { keys.isEmpty }
 
     /// Adds a change of one record.
-    mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
+    mutating func add(_ keys: [Key], _ path: Path, _ value: Node, _ stamp: EntryStamp) {
         count += 1
         if writes[keys] == nil { self.keys.append(keys) }
         // Mutated in place, so that the array is not copied.
-        writes[keys, default: []].add(place, value, stamp)
+        writes[keys, default: []].add(path, value, stamp)
     }
 
     /// Returns the changes of a record.
@@ -30,11 +30,11 @@ struct RecordWrites {
 }
 
 extension [RecordWrites.Write] {
-    fileprivate mutating func add(_ place: Path, _ value: Node, _ stamp: EntryStamp) {
+    fileprivate mutating func add(_ path: Path, _ value: Node, _ stamp: EntryStamp) {
         if let last = indices.last, self[last].stamp.seq == stamp.seq {
-            self[last].changes.append((place, value))
+            self[last].changes.append((path, value))
         } else {
-            append(RecordWrites.Write(stamp: stamp, changes: [(place, value)]))
+            append(RecordWrites.Write(stamp: stamp, changes: [(path, value)]))
         }
     }
 
@@ -53,7 +53,7 @@ extension [RecordWrites.Write] {
         for write in self {
             var next = value
             for change in write.changes {
-                next = change.place.isRoot ? change.value : next?.replacing(change.place, with: change.value)
+                next = change.path.isRoot ? change.value : next?.replacing(change.path, with: change.value)
             }
             guard let new = next, new != value else { continue }
             let stored = write.stamp.record(key, new, upTo: limit)
@@ -66,7 +66,7 @@ extension [RecordWrites.Write] {
 /// The effect of one change on the records of a pattern.
 enum RecordChange {
     /// Sets a path within one record, or the record itself if the path is the root.
-    case record([Key], place: Path, value: Node)
+    case record([Key], path: Path, value: Node)
     /// Replaces all records below these first keys by those in the value, which is at the pattern's part.
     case range([Key], value: Node, part: Int)
 
@@ -76,14 +76,14 @@ enum RecordChange {
         let path = change.path
         guard let keys = pattern.captured(path) else { return nil }
         if path.depth >= pattern.depth {
-            self = .record(keys, place: path.dropFirst(pattern.depth), value: change.value)
+            self = .record(keys, path: path.dropFirst(pattern.depth), value: change.value)
             return
         }
         if keys.count == pattern.captures.count {
             // One record, below a path with a fixed name: the value contains the record, or there is none.
             let rest = Path(
                 pattern.parts.dropFirst(path.depth).compactMap { if case .key(let key) = $0 { key } else { nil } })
-            self = .record(keys, place: .root, value: change.value[rest])
+            self = .record(keys, path: .root, value: change.value[rest])
             return
         }
         self = .range(keys, value: change.value, part: path.depth)

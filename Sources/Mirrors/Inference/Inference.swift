@@ -36,7 +36,7 @@ public struct Inference: Sendable {
     /// The part of the data that is examined next.
     public enum Stage: Sendable {
         /// A path that is no collection, or that contains collections.
-        case place(String)
+        case path(String)
         /// The records of one table.
         case records(table: String, count: Int)
         /// Records that can't be mirrored, because a key above them contains braces.
@@ -50,7 +50,7 @@ public struct Inference: Sendable {
     public let example: String
     /// Paths within records without a column, each in one record with a value there. The rest column, if there is one, holds
     /// these values.
-    public let placesLeftOut: [String]
+    public let pathsLeftOut: [String]
 
     /// Reads the data at a path and proposes mirrors: for a pattern, of its records; for a path without captures, of its
     /// children or of the collections in them; for `/`, of the whole namespace. Collections within records get mirrors of their

@@ -34,7 +34,7 @@ enum Shape: Sendable, Equatable {
     private static let fewLists = 20
 
     /// The minimum numbers of branches and of names for conclusions from the names that each branch has.
-    private static let manyPlaces = 5
+    private static let manyBranches = 5
     private static let manyNames = 3
 
     /// - Parameter known: collections. A map with keys of one of them is a collection, regardless of its values.
@@ -138,7 +138,7 @@ enum Shape: Sendable, Equatable {
         // A field is in most of the branches; a record's key is in one or a few of them.
         let isRecurring = 2 * children.count > occurrences.count * branches.count
         if branches.count > 1, isRecurring {
-            return branches.count >= manyPlaces && occurrences.count >= manyNames
+            return branches.count >= manyBranches && occurrences.count >= manyNames
                 && occurrences.values.allSatisfy { Double($0) <= most * Double(branches.count) }
                 && areNumbersOrRecords(children)
         }

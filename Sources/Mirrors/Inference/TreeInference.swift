@@ -41,7 +41,7 @@ struct TreeInference {
     /// Proposes mirrors for everything below a path about which nothing is known.
     mutating func takeWhole(_ node: Node, at path: [Key] = []) {
         guard case .branch(let branch) = node, path.count < Self.maxDepth,
-            goesOn(.place(path.last.map { "/\($0.text)" } ?? "/"))
+            goesOn(.path(path.last.map { "/\($0.text)" } ?? "/"))
         else { return }
         if path.isEmpty { known = KnownCollections(in: node) }
         if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
@@ -144,7 +144,7 @@ struct TreeInference {
         let names = InferredNames.columns(fields.columns.map(\.path), besides: &taken)
         var columns: [MirrorDefinition.Column] = []
         var evidence: [Inference.Evidence] = []
-        let place = { (record: Int, path: Path) in
+        let text = { (record: Int, path: Path) in
             pattern.path(of: records.values[record].keys).appending(path).description
         }
         for (field, name) in zip(fields.columns, names) {
@@ -158,14 +158,14 @@ struct TreeInference {
                 .init(
                     column: name, type: survey.type,
                     path: field.path.isRoot ? "." : String(field.path.description.unicodeScalars.dropFirst()),
-                    present: field.count, misfits: survey.misfits.count, example: place(field.example, field.path),
-                    missing: field.missing.map { place($0, field.path) },
-                    misfitExamples: survey.misfits.prefix(3).map { place($0, field.path) },
+                    present: field.count, misfits: survey.misfits.count, example: text(field.example, field.path),
+                    missing: field.missing.map { text($0, field.path) },
+                    misfitExamples: survey.misfits.prefix(3).map { text($0, field.path) },
                     alternatives: survey.alternatives,
                     nearly: survey.nearly.map { nearly in
                         .init(
                             type: nearly.type, misfits: nearly.misfits.count,
-                            misfitExamples: nearly.misfits.prefix(3).map { place($0, field.path) })
+                            misfitExamples: nearly.misfits.prefix(3).map { text($0, field.path) })
                     },
                     looksLikeSeconds: survey.areSeconds))
         }
@@ -179,7 +179,7 @@ struct TreeInference {
             keptErrors: MirrorDefinition.defaultKeptErrors)
         return Inference(
             definition: definition, evidence: evidence, recordCount: records.values.count,
-            example: place(0, .root), placesLeftOut: fields.leftOut.map { place($0.record, $0.path) })
+            example: text(0, .root), pathsLeftOut: fields.leftOut.map { text($0.record, $0.path) })
     }
 
     /// With at least this many records, a value that all of them have is expected in every record.

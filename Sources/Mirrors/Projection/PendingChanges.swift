@@ -71,16 +71,16 @@ struct PendingChanges {
         }
     }
 
-    private mutating func set(_ keys: [Key], at place: Path, _ value: Node, _ stamp: Stamp) {
+    private mutating func set(_ keys: [Key], at path: Path, _ value: Node, _ stamp: Stamp) {
         guard let (level, isCleared) = level(keys) else { return }
-        if place.isRoot {
+        if path.isRoot {
             level.record = .known(value, stamp)
             return
         }
         switch level.record {
-        case .known(let node, _): level.record = .known(node.replacing(place, with: value), stamp)
+        case .known(let node, _): level.record = .known(node.replacing(path, with: value), stamp)
         case .unknown: level.record = .unknown(stamp)
-        case nil where isCleared: level.record = .known(Node.null.replacing(place, with: value), stamp)
+        case nil where isCleared: level.record = .known(Node.null.replacing(path, with: value), stamp)
         case nil:
             level.record = .unknown(stamp)
             needsTree = true

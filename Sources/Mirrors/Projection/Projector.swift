@@ -124,14 +124,14 @@ struct Projector: Sendable {
     /// Reports values in an object that `jsonb` can't hold. A column of a record has one error, with the path of the first
     /// value.
     private func cutMisfit(
-        _ column: String, _ place: Path, _ storable: StorableJSON, _ keys: [Key], _ stamp: Stamp
+        _ column: String, _ path: Path, _ storable: StorableJSON, _ keys: [Key], _ stamp: Stamp
     ) -> ConversionError {
         let record = definition.pattern.path(of: keys)
         let others = storable.leftOut.count - 1
         let more = others == 0 ? "" : ", and so do \(others) more in the value"
         return ConversionError(
             record: record.description, column: column,
-            path: record.appending(place).appending(storable.leftOut[0].path).description, seq: stamp.seq,
+            path: record.appending(path).appending(storable.leftOut[0].path).description, seq: stamp.seq,
             value: Self.shown(storable.leftOut[0].value),
             reason: "the text holds U+0000, which jsonb can't store\(more): left out")
     }

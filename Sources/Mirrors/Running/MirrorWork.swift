@@ -38,7 +38,7 @@ struct MirrorWork {
         let index: Int
         let records: [String]
         /// The end of a slice and its number of records; nil for fresh records.
-        let slice: (place: [UInt8]?, count: Int)?
+        let slice: (position: [UInt8]?, count: Int)?
     }
 
     private let core: MirrorCore
@@ -215,7 +215,7 @@ struct MirrorWork {
             let left = trial.records.filter { found.contains(Array($0.utf8)) }
             if let slice = trial.slice {
                 waiting.triedSlice(
-                    mirror.name, count: slice.count, place: slice.place, left: left.count, began: began, now)
+                    mirror.name, count: slice.count, position: slice.position, left: left.count, began: began, now)
             } else {
                 waiting.triedFresh(mirror.name, left: Set(left), now)
             }
@@ -236,13 +236,13 @@ struct MirrorWork {
                 return nil
             }
             return Trial(index: index, records: left, slice: nil)
-        case .slice(let place, let limit):
-            let found = try MirrorErrors.waiting(target, mirror.asGeneration, after: place, limit: limit)
+        case .slice(let position, let limit):
+            let found = try MirrorErrors.waiting(target, mirror.asGeneration, after: position, limit: limit)
             guard !found.isEmpty else {
-                waiting.triedSlice(mirror.name, count: 0, place: nil, left: 0, began: now, now)
+                waiting.triedSlice(mirror.name, count: 0, position: nil, left: 0, began: now, now)
                 return nil
             }
-            return Trial(index: index, records: found.map(\.record), slice: (found.last?.place, found.count))
+            return Trial(index: index, records: found.map(\.record), slice: (found.last?.position, found.count))
         }
     }
 

@@ -25,7 +25,7 @@ struct WaitingRows {
         var freshAt: Int64 = 0
         var freshTries = 0
         /// The position that the current round has reached, or nil at its beginning.
-        var place: [UInt8]?
+        var position: [UInt8]?
         var hasSucceeded = false
         /// Whether the last round has found no record.
         var isIdle = false
@@ -65,7 +65,7 @@ struct WaitingRows {
         }
         guard wait.roundAt <= now else { return nil }
         wait.roundAt = now + settings.firstRetryMilliseconds
-        return .slice(after: wait.place, limit: wait.limit)
+        return .slice(after: wait.position, limit: wait.limit)
     }
 
     /// Notes records of a mirror that begin to wait.
@@ -99,11 +99,11 @@ struct WaitingRows {
     ///
     /// - Parameters:
     ///   - count: the number of records found.
-    ///   - place: the position of the last one.
+    ///   - position: the position of the last one.
     ///   - left: the number of them that still wait.
     ///   - began: the time at which they were chosen.
     mutating func triedSlice(
-        _ name: String, count: Int, place: [UInt8]?, left: Int, began: Int64, _ now: Int64
+        _ name: String, count: Int, position: [UInt8]?, left: Int, began: Int64, _ now: Int64
     ) {
         guard var wait = waits[name] else { return }
         defer { waits[name] = wait }
@@ -115,15 +115,15 @@ struct WaitingRows {
             wait.limit = min(max(fitting, Self.limits.lowerBound), wait.limit * 4, Self.limits.upperBound)
         }
         guard isLast else {
-            wait.place = place
+            wait.position = position
             wait.roundAt = now + took
             return
         }
-        wait.isIdle = count == 0 && wait.place == nil
+        wait.isIdle = count == 0 && wait.position == nil
         if wait.hasSucceeded || wait.isIdle { wait.backoff.reset() }
         wait.roundAt =
             now + (wait.isIdle ? settings.maxRetryMilliseconds : max(took, wait.backoff.nextMilliseconds()))
-        wait.place = nil
+        wait.position = nil
         wait.hasSucceeded = false
     }
 

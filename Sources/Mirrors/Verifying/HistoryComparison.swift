@@ -72,14 +72,14 @@ final class HistoryComparison {
         rowCount += Int64(work.rows.count)
         var missing: [(path: String, seq: Int64)] = []
         for row in 0..<found.rowCount {
-            let place = work.places[Int(try found.int64(row, 0)) - 1]
-            let path = mirror.definition.pattern.path(of: place.keys).description
+            let version = work.versions[Int(try found.int64(row, 0)) - 1]
+            let path = mirror.definition.pattern.path(of: version.keys).description
             if try found.bool(row, 1) {
-                missing.append((path, place.seq))
+                missing.append((path, version.seq))
                 continue
             }
             let names = try found.string(row, 2).split(separator: ",").compactMap { Int($0) }.map { columns[$0].name }
-            note("the row of \(path) by entry \(place.seq): \(names.joined(separator: ", ")) differ")
+            note("the row of \(path) by entry \(version.seq): \(names.joined(separator: ", ")) differ")
         }
         try take(missing)
     }

@@ -112,21 +112,21 @@ public final class PathmirrorApp: Sendable {
 final class DatabaseRegistry: Sendable {
     static let shared = DatabaseRegistry()
 
-    private struct Place: Hashable {
+    private struct DatabaseKey: Hashable {
         let app: String
         let address: DatabaseAddress
     }
 
-    private let databases = Mutex<[Place: Database]>([:])
+    private let databases = Mutex<[DatabaseKey: Database]>([:])
 
     var all: [Database] { databases.withLock { Array($0.values) } }
 
     func database(of app: PathmirrorApp, at address: DatabaseAddress) -> Database {
         databases.withLock { databases in
-            let place = Place(app: app.name, address: address)
-            if let database = databases[place] { return database }
+            let key = DatabaseKey(app: app.name, address: address)
+            if let database = databases[key] { return database }
             let database = Database(app: app, address: address)
-            databases[place] = database
+            databases[key] = database
             return database
         }
     }
@@ -134,7 +134,7 @@ final class DatabaseRegistry: Sendable {
     func removeAll(of app: PathmirrorApp) -> [Database] {
         databases.withLock { databases in
             let removed = databases.filter { $0.value.app === app }
-            for place in removed.keys { databases[place] = nil }
+            for key in removed.keys { databases[key] = nil }
             return Array(removed.values)
         }
     }

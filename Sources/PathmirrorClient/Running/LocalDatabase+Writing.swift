@@ -14,7 +14,7 @@ extension LocalDatabase {
         cache?.save(write)
         raise(tree.apply(write, estimate: SyncTree.estimate(content, timestamp: serverTime)))
         machine.write(write, now: now)
-        raise(transactions.overridden(at: content.places.map(path.appending)))
+        raise(transactions.overridden(at: content.paths.map(path.appending)))
     }
 
     /// Returns a name for a write. Names have their own numbers: transactions use write numbers but have no names, and the server
@@ -100,7 +100,7 @@ extension LocalDatabase {
 
 extension PendingWrite.Content {
     /// The written paths, relative to the path of the write.
-    fileprivate var places: [Path] {
+    fileprivate var paths: [Path] {
         switch self {
         case .overwrite: [.root]
         case .merge(let changes): changes.map(\.path)

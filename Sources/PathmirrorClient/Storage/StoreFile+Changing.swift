@@ -21,8 +21,8 @@ extension StoreFile {
     private func setPriority(_ priority: Node, at path: Path) throws(SQLiteError) {
         let key = RowPath.encode(path)
         if let row = try row(covering: key) {
-            let place = path.dropFirst(row.depth).appending(.priority)
-            return try rewrite(row, row.node.replacing(place, with: priority))
+            let location = path.dropFirst(row.depth).appending(.priority)
+            return try rewrite(row, row.node.replacing(location, with: priority))
         }
         guard try hasRows(from: key, to: key.isEmpty ? nil : RowPath.end(key)) else { return }
         var row = key
@@ -35,35 +35,35 @@ extension StoreFile {
     func prune(below path: Path, keeping: [Path]) throws(SQLiteError) {
         let key = RowPath.encode(path)
         if let row = try row(covering: key) {
-            let place = path.dropFirst(row.depth)
-            let kept = row.node[place].keeping(keeping.filter(path.contains).map { $0.relative(to: path) })
+            let location = path.dropFirst(row.depth)
+            let kept = row.node[location].keeping(keeping.filter(path.contains).map { $0.relative(to: path) })
             let isWholeKept = keeping.contains { $0.contains(path) }
-            if !isWholeKept { try rewrite(row, row.node.replacing(place, with: kept)) }
+            if !isWholeKept { try rewrite(row, row.node.replacing(location, with: kept)) }
             return try removePrioritiesOfNothing(above: path)
         }
         var kept: [(key: [UInt8], path: Path)] = []
-        for place in keeping {
-            if place.contains(path) { return }
-            if path.contains(place) { kept.append((RowPath.encode(place), place)) }
+        for location in keeping {
+            if location.contains(path) { return }
+            if path.contains(location) { kept.append((RowPath.encode(location), location)) }
         }
         kept.sort { $0.key.lexicographicallyPrecedes($1.key) }
         // A kept path within another kept path sorts between the start and the end of the latter, so it is redundant.
         var from = key
-        kept.removeAll { place in
-            defer { if !place.key.lexicographicallyPrecedes(from) { from = RowPath.end(place.key) } }
-            return place.key.lexicographicallyPrecedes(from)
+        kept.removeAll { location in
+            defer { if !location.key.lexicographicallyPrecedes(from) { from = RowPath.end(location.key) } }
+            return location.key.lexicographicallyPrecedes(from)
         }
         // Kept parts of rows to be removed are stored again afterwards.
         var parts: [(key: [UInt8], node: Node)] = []
-        for place in kept {
-            if let row = try row(covering: place.key), row.path.count < place.key.count {
-                parts.append((place.key, row.node[place.path.dropFirst(row.depth)]))
+        for location in kept {
+            if let row = try row(covering: location.key), row.path.count < location.key.count {
+                parts.append((location.key, row.node[location.path.dropFirst(row.depth)]))
             }
         }
         from = key
-        for place in kept {
-            try removeRows(from: from, to: place.key)
-            from = RowPath.end(place.key)
+        for location in kept {
+            try removeRows(from: from, to: location.key)
+            from = RowPath.end(location.key)
         }
         try removeRows(from: from, to: key.isEmpty ? nil : RowPath.end(key))
         for part in parts where !part.node.isNull { try store(part.node, at: part.key) }
@@ -151,10 +151,10 @@ extension StoreFile {
     /// Removes the priority rows of ancestors that have become empty.
     private func removePrioritiesOfNothing(above path: Path) throws(SQLiteError) {
         guard hasPriorityRows else { return }
-        var place = path
-        while let parent = place.parent {
-            place = parent
-            let key = RowPath.encode(place)
+        var location = path
+        while let parent = location.parent {
+            location = parent
+            let key = RowPath.encode(location)
             var row = key
             RowPath.append(.priority, to: &row)
             if try hasRows(from: RowPath.end(row), to: key.isEmpty ? nil : RowPath.end(key)) { return }

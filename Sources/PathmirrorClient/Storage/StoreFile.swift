@@ -30,8 +30,8 @@ final class StoreFile {
     private var compiled: [StoreStatement: SQLiteStatement] = [:]
 
     /// Opens a file and locks it exclusively for this connection as long as it is open.
-    init(_ place: SQLiteLocation, layout: StoreLayout = StoreLayout()) throws(SQLiteError) {
-        let connection = try SQLiteConnection(place, patience: 500)
+    init(_ location: SQLiteLocation, layout: StoreLayout = StoreLayout()) throws(SQLiteError) {
+        let connection = try SQLiteConnection(location, patience: 500)
         try connection.execute(
             """
             PRAGMA page_size = \(layout.pageSize);

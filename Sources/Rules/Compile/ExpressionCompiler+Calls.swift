@@ -57,7 +57,9 @@ extension ExpressionCompiler {
 
     /// Returns the operation of `parent()`. A chain such as `data.parent().parent()` becomes one operation.
     private func above(_ receiver: OpRef) -> Op {
-        if case .place(let version, let levels) = program[receiver] { return .place(version, levelsUp: levels + 1) }
+        if case .location(let version, let levels) = program[receiver] {
+            return .location(version, levelsUp: levels + 1)
+        }
         return .parent(receiver)
     }
 

@@ -85,12 +85,12 @@ struct ExpressionCompiler {
         switch name {
         case "auth": return emit(.auth, .auth, syntax)
         case "now": return emit(.now, .number, syntax)
-        case "root": return emit(.place(.root, levelsUp: 0), .snapshot, syntax)
-        case "data": return emit(.place(.data, levelsUp: 0), .snapshot, syntax)
+        case "root": return emit(.location(.root, levelsUp: 0), .snapshot, syntax)
+        case "data": return emit(.location(.data, levelsUp: 0), .snapshot, syntax)
         case "query": return emit(.null, .query, syntax)
         case "newData":
             guard kind != .read else { throw error("newData is invalid in .read expressions.", syntax) }
-            return emit(.place(.newData, levelsUp: 0), .snapshot, syntax)
+            return emit(.location(.newData, levelsUp: 0), .snapshot, syntax)
         default: throw error("Unknown variable '\(name)'.", syntax)
         }
     }

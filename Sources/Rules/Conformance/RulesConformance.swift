@@ -73,8 +73,8 @@ public enum RulesConformance {
         guard decision.isAllowed != (row.expectation == .allow) else { return nil }
         guard case .denied(let denial) = decision else { return "allowed; expected deny" }
         let rule = denial.rule.map { rules.info($0) }
-        let place = rule.map { " by \($0.kind.rawValue) of \($0.pattern) at \($0.position)" } ?? ""
-        return "denied (\(denial.reason), \(denial.path))\(place); expected allow"
+        let location = rule.map { " by \($0.kind.rawValue) of \($0.pattern) at \($0.position)" } ?? ""
+        return "denied (\(denial.reason), \(denial.path))\(location); expected allow"
     }
 
     private static func failure(of row: ConformanceCase, refused error: RulesError) -> String? {

@@ -12,7 +12,7 @@ extension Evaluator {
     private mutating func untracedNode(_ ref: OpRef) throws(EvaluationError) -> Node {
         try spend(1, ref)
         switch program[ref] {
-        case .place(let version, let levels):
+        case .location(let version, let levels):
             let depth = try depth(of: version, levels, ref)
             return version == .newData ? frames[depth].new : frames[depth].old
         case .child(let base, let parts): return try node(below: try node(base), parts)
@@ -88,7 +88,7 @@ extension Evaluator {
     private mutating func location(_ ref: OpRef) throws(EvaluationError) -> Location {
         try spend(1, ref)
         switch program[ref] {
-        case .place(let version, let levels):
+        case .location(let version, let levels):
             return Location(version: version, depth: try depth(of: version, levels, ref))
         case .child(let base, let parts):
             var location = try location(base)

@@ -104,8 +104,8 @@ extension Evaluator {
         let bytes = Array(text.utf8)
         if search.isEmpty {
             // The whole cost is charged in advance: one short replacement costs less than a step, but many cost more.
-            let places = bytes.count { $0 & 0xC0 != 0x80 } + 1
-            try spend(bytes: places * (replacement.utf8.count + 16), ref)
+            let gaps = bytes.count { $0 & 0xC0 != 0x80 } + 1
+            try spend(bytes: gaps * (replacement.utf8.count + 16), ref)
             for byte in bytes {
                 if byte & 0xC0 != 0x80 { result.append(contentsOf: replacement.utf8) }
                 result.append(byte)

@@ -282,7 +282,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
         case .lowercase(let text): return try lowercase(text, ref)
         case .uppercase(let text): return try uppercase(text, ref)
         case .choose(let condition, let then, let otherwise): return try value(try test(condition) ? then : otherwise)
-        case .place, .child, .parent:
+        case .location, .child, .parent:
             // A snapshot as a branch of a conditional is an object that equals no value.
             _ = try node(ref)
             return .object(.null)

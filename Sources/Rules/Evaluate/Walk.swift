@@ -152,12 +152,12 @@ struct Walk<Tracer: WalkTracer> {
         guard rule >= 0, !newNode.isNull else { return nil }
         switch verdict(rule) {
         case .yes: return nil
-        case .no: return Denial(reason: .invalid, path: place, rule: RuleID(index: rule))
-        case .failed, .open: return Denial(reason: .failed, path: place, rule: RuleID(index: rule))
+        case .no: return Denial(reason: .invalid, path: currentPath, rule: RuleID(index: rule))
+        case .failed, .open: return Denial(reason: .failed, path: currentPath, rule: RuleID(index: rule))
         }
     }
 
-    private var place: Path { Path(evaluator.frames.dropFirst().map { Key($0.key) }) }
+    private var currentPath: Path { Path(evaluator.frames.dropFirst().map { Key($0.key) }) }
 
     /// Evaluates the `.validate` of every existing node strictly below the last frame. Recursion is as deep as the rules.
     private mutating func validateBelow(_ node: Int) -> Denial? {

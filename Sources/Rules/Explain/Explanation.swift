@@ -7,7 +7,7 @@ public struct Explanation: Sendable, CustomStringConvertible {
     public struct Step: Sendable {
         public let rule: RuleSet.RuleInfo
         /// The path of the node for which the rule was evaluated.
-        public let place: Path
+        public let path: Path
         /// The rule's result, or nil if it had no value, which counts as false.
         public let result: Bool?
         /// The reason why the rule had no value.
@@ -35,7 +35,7 @@ public struct Explanation: Sendable, CustomStringConvertible {
         for step in steps {
             let rule = step.rule
             let result = step.result.map(String.init) ?? "error: \(step.error ?? ""), which counts as false"
-            text += "\(step.place)\n"
+            text += "\(step.path)\n"
             text += "    \(rule.kind.rawValue) of \(rule.pattern) (\(rule.position)): \(Self.singleLine(rule.source))\n"
             text += "    => \(result)\n"
             let width = min(60, step.parts.map { $0.level * 2 + $0.text.count }.max() ?? 0)
@@ -76,7 +76,7 @@ public struct Explanation: Sendable, CustomStringConvertible {
 struct ExplainingTracer: WalkTracer {
     struct Run {
         let rule: RuleID
-        let place: Path
+        let path: Path
         var values: [Int32: String] = [:]
         var result: Result<Bool, EvaluationError> = .success(false)
     }
@@ -84,7 +84,7 @@ struct ExplainingTracer: WalkTracer {
     private(set) var runs: [Run] = []
 
     mutating func begin(_ rule: RuleID, _ frames: ContiguousArray<Frame>) {
-        runs.append(Run(rule: rule, place: Path(frames.dropFirst().map { Key($0.key) })))
+        runs.append(Run(rule: rule, path: Path(frames.dropFirst().map { Key($0.key) })))
     }
 
     mutating func record(_ ref: OpRef, _ value: @autoclosure () -> Value) {

@@ -34,7 +34,7 @@ extension RuleSet {
             case .failure(let failure): error = failure.reason.text
             }
             return Explanation.Step(
-                rule: info(run.rule), place: run.place, result: result, error: error, parts: parts(of: run))
+                rule: info(run.rule), path: run.path, result: result, error: error, parts: parts(of: run))
         }
         let deciding: RuleInfo?
         switch decision {

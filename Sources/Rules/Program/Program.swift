@@ -96,7 +96,7 @@ enum Op {
 
     // Snapshots.
     /// `data`, `newData` or `root`, some levels up.
-    case place(RuleTree, levelsUp: Int32)
+    case location(RuleTree, levelsUp: Int32)
     /// A snapshot, and path parts.
     case child(OpRef, OpList)
     case parent(OpRef)
@@ -119,7 +119,7 @@ extension Op {
     /// Whether the operation itself reads data or the clock. Its operands are not considered.
     var looksAround: Bool {
         switch self {
-        case .place, .now: true
+        case .location, .now: true
         default: false
         }
     }

@@ -15,7 +15,7 @@ struct RegexStates {
     private var work: Int
     /// The distinct sets of units, and the index of each position's set. Position 0 is the start.
     private var sets: [UnitSet] = []
-    private var setOfPlace: [Int] = [-1]
+    private var setOfPosition: [Int] = [-1]
     private var following: [[Int32]] = [[]]
 
     /// Returns the bytes of the states in RE2's cache, or nil if they exceed the limit for a pattern of this size; and the
@@ -36,7 +36,7 @@ struct RegexStates {
         let part = try add(syntax)
         following[0] = part.first
         var isFinal = Array(repeating: false, count: following.count)
-        for place in part.last { isFinal[Int(place)] = true }
+        for position in part.last { isFinal[Int(position)] = true }
         isFinal[0] = part.isEmptyMatched
         return try bytes(
             isFinal, search: !isAnchoredAtStart, endsEarly: !isAnchoredAtEnd, most: (64 << 10) + 64 * size)
@@ -57,10 +57,10 @@ struct RegexStates {
         case .empty: return Part(isEmptyMatched: true)
         case .nothing: return Part(isEmptyMatched: false)
         case .units(let units):
-            let place = Int32(following.count)
-            setOfPlace.append(try index(of: units))
+            let position = Int32(following.count)
+            setOfPosition.append(try index(of: units))
             following.append([])
-            return Part(isEmptyMatched: false, first: [place], last: [place])
+            return Part(isEmptyMatched: false, first: [position], last: [position])
         case .sequence(let items):
             var part = Part(isEmptyMatched: true)
             for item in items { part = try joined(part, try add(item)) }
@@ -87,9 +87,9 @@ struct RegexStates {
         return sets.count - 1
     }
 
-    private mutating func connect(_ places: [Int32], _ next: [Int32]) throws(TooMany) {
-        try spend(places.count * next.count + 1)
-        for place in places { following[Int(place)] += next }
+    private mutating func connect(_ positions: [Int32], _ next: [Int32]) throws(TooMany) {
+        try spend(positions.count * next.count + 1)
+        for position in positions { following[Int(position)] += next }
     }
 
     private mutating func joined(_ part: Part, _ next: Part) throws(TooMany) -> Part {
@@ -181,23 +181,23 @@ struct RegexStates {
             var next: [Int: [Int32]] = [:]
             var live: UInt64 = search ? .max : 0
             var entered: [Int32] = []
-            for place in state {
-                let places = following[Int(place)]
-                try spend(places.count)
-                for place in places {
-                    if !isEntered[Int(place)] { entered.append(place) }
-                    isEntered[Int(place)] = true
+            for position in state {
+                let positions = following[Int(position)]
+                try spend(positions.count)
+                for position in positions {
+                    if !isEntered[Int(position)] { entered.append(position) }
+                    isEntered[Int(position)] = true
                 }
             }
             entered.sort()
-            for place in entered {
-                isEntered[Int(place)] = false
-                let classes = classes.ofSet[setOfPlace[Int(place)]]
+            for position in entered {
+                isEntered[Int(position)] = false
+                let classes = classes.ofSet[setOfPosition[Int(position)]]
                 live |= classes
                 try spend(classes.nonzeroBitCount)
                 var left = classes
                 while left != 0 {
-                    next[left.trailingZeroBitCount, default: search ? [0] : []].append(place)
+                    next[left.trailingZeroBitCount, default: search ? [0] : []].append(position)
                     left &= left - 1
                 }
             }

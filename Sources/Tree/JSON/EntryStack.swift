@@ -25,8 +25,8 @@ struct EntryStack: ~Copyable {
     }
 
     /// Inserts an entry into the sorted entries from `base` on. Replaces an entry with the same key; null removes it.
-    mutating func place(_ entry: consuming ChildMap.Entry, from base: Int) {
-        let (offset, isFound) = UnsafeBufferPointer(rebasing: entries[base..<count]).place(of: entry.key)
+    mutating func insert(_ entry: consuming ChildMap.Entry, from base: Int) {
+        let (offset, isFound) = UnsafeBufferPointer(rebasing: entries[base..<count]).position(of: entry.key)
         let index = base + offset
         if entry.node.isNull {
             guard isFound else { return }
@@ -43,9 +43,9 @@ struct EntryStack: ~Copyable {
         }
     }
 
-    private func moveRest(from index: Int, to place: Int) {
+    private func moveRest(from index: Int, to target: Int) {
         guard index < count else { return }
-        _ = UnsafeMutableBufferPointer(rebasing: entries[place...])
+        _ = UnsafeMutableBufferPointer(rebasing: entries[target...])
             .moveInitialize(fromContentsOf: UnsafeMutableBufferPointer(rebasing: entries[index..<count]))
     }
 

@@ -43,15 +43,15 @@ extension JSONParser {
     }
 
     /// With more entries than this, a key out of order causes a sort at the object's end instead.
-    private static let mostToPlace = 64
+    private static let mostToInsert = 64
 
     /// Adds a child to the open object, whose entries stay sorted. The last of equal keys wins, even if it is null.
     @inline(__always)
     private mutating func add(_ entry: consuming ChildMap.Entry, from base: Int, _ isSorted: inout Bool) {
         if pending.count == base || (isSorted && pending.orderOfLast(against: entry.key) < 0) {
             if !entry.node.isNull { pending.append(entry) }
-        } else if isSorted, pending.count - base <= Self.mostToPlace {
-            pending.place(entry, from: base)
+        } else if isSorted, pending.count - base <= Self.mostToInsert {
+            pending.insert(entry, from: base)
         } else {
             isSorted = false
             pending.append(entry)

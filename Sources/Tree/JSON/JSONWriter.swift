@@ -171,9 +171,9 @@ public struct JSONWriter: Sendable {
     public mutating func append(_ json: UnsafeRawBufferPointer) { bytes.append(contentsOf: json) }
 
     /// Inserts text at an offset. Moves all bytes after it.
-    public mutating func insert(_ text: StaticString, at place: Int) {
+    public mutating func insert(_ text: StaticString, at index: Int) {
         bytes.insert(
-            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), at: place)
+            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), at: index)
     }
 
     /// Appends text that is already JSON.

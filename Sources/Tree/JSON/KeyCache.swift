@@ -36,14 +36,14 @@ struct KeyCache: ~Copyable {
     ) throws(Failure) -> Key {
         let (head, tail) = Self.words(bytes)
         let hash = (head ^ (tail &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(bytes.count)) &* 0xBF58_476D_1CE4_E5B9
-        let place = Int(truncatingIfNeeded: hash >> shift)
-        if slots[place].head == head, slots[place].tail == tail, slots[place].length == bytes.count,
-            bytes.count <= 16 || slots[place].key.text.hasSameBytes(as: bytes)
+        let index = Int(truncatingIfNeeded: hash >> shift)
+        if slots[index].head == head, slots[index].tail == tail, slots[index].length == bytes.count,
+            bytes.count <= 16 || slots[index].key.text.hasSameBytes(as: bytes)
         {
-            return slots[place].key
+            return slots[index].key
         }
         let key = try make()
-        slots[place] = Slot(key: key, head: head, tail: tail, length: bytes.count)
+        slots[index] = Slot(key: key, head: head, tail: tail, length: bytes.count)
         return key
     }
 

@@ -109,7 +109,7 @@ public struct BulkApplication: Sendable {
     /// ancestors alive.
     private mutating func makeRoom(for path: Path) {
         guard !cleared.isEmpty else { return }
-        for place in cleared where place.contains(path) { root = root.replacing(place, with: .bool(false)) }
+        for ancestor in cleared where ancestor.contains(path) { root = root.replacing(ancestor, with: .bool(false)) }
         cleared.removeAll { $0.contains(path) }
     }
 

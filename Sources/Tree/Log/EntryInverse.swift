@@ -83,11 +83,11 @@ private struct Reversal {
     mutating func add(_ path: Path) {
         guard old[path] != new[path] else { return }
         // The entry made a branch of a leaf: all below it goes with the branch.
-        let place = leafAbove(path) ?? path
-        values[place] = old[place]
-        watched.insert(place)
-        for depth in 0..<place.depth {
-            let ancestor = place.prefix(depth)
+        let target = leafAbove(path) ?? path
+        values[target] = old[target]
+        watched.insert(target)
+        for depth in 0..<target.depth {
+            let ancestor = target.prefix(depth)
             let (was, isNow) = (old[ancestor], new[ancestor])
             guard was.isNull != isNow.isNull else { continue }
             let priority = ancestor.appending(.priority)

@@ -82,7 +82,7 @@ public struct RowDiff<Sink: RowSink> {
     }
 
     /// The path's text. A copy, because a sink that keeps a shared buffer would force `path` to be copied on its next change.
-    private var place: [UInt8] {
+    private var rowPath: [UInt8] {
         path.isEmpty ? [UInt8(ascii: "/")] : path.withUnsafeBufferPointer { [UInt8]($0) }
     }
 
@@ -90,7 +90,7 @@ public struct RowDiff<Sink: RowSink> {
     private mutating func own(_ old: Node, _ new: Node) {
         let oldLeaf = old.isLeaf ? old.withoutPriority : .null
         let newLeaf = new.isLeaf ? new.withoutPriority : .null
-        if oldLeaf != newLeaf { sink.row(place, old: oldLeaf, new: newLeaf) }
+        if oldLeaf != newLeaf { sink.row(rowPath, old: oldLeaf, new: newLeaf) }
         let oldPriority = old.priority
         let newPriority = new.priority
         if oldPriority != newPriority {

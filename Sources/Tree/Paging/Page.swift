@@ -37,15 +37,15 @@ public final class Page: Sendable {
 
     private let state: Mutex<State>
     private let keeper: any PageKeeper
-    private let place: PageLocation
+    private let location: PageLocation
     /// The approximate size of the content in memory, in bytes.
     public let heapBytes: Int
 
-    /// - Parameter content: the decoded content of the bytes at `place`.
-    init(_ content: ChildMap.Slab, heapBytes: Int, at place: PageLocation, in keeper: any PageKeeper) {
+    /// - Parameter content: the decoded content of the bytes at `location`.
+    init(_ content: ChildMap.Slab, heapBytes: Int, at location: PageLocation, in keeper: any PageKeeper) {
         state = Mutex(State(content: content, isListed: true))
         self.heapBytes = heapBytes
-        self.place = place
+        self.location = location
         self.keeper = keeper
         keeper.cameIn(self)
     }
@@ -68,7 +68,7 @@ public final class Page: Sendable {
     }
 
     private func read() -> ChildMap.Slab {
-        guard let slab = keeper.withBytes(at: place, PageCodec.decode) else {
+        guard let slab = keeper.withBytes(at: location, PageCodec.decode) else {
             keeper.fail("a page of a tree is damaged: its bytes can't be decoded")
         }
         return slab
@@ -114,7 +114,7 @@ public final class Page: Sendable {
             defer { state.content = nil }
             return (state.content, state.wasOpened)
         }
-        keeper.free(place)
+        keeper.free(location)
         guard content != nil else { return }
         if wasOpened { keeper.cameLoose(bytes: heapBytes) } else { keeper.wentOut(bytes: heapBytes) }
     }
@@ -139,11 +139,11 @@ final class PagedSlab: Sendable {
 
     /// Returns nil if the keeper has no space.
     init?(_ slab: ChildMap.Slab, bytes: UnsafeRawBufferPointer, in keeper: any PageKeeper) {
-        guard let place = keeper.keep(bytes) else { return nil }
+        guard let location = keeper.keep(bytes) else { return nil }
         lowKey = slab.lowKey
         count = slab.count
         rowCount = slab.rowCount
-        page = Page(slab, heapBytes: HeapCount.bytes(of: slab), at: place, in: keeper)
+        page = Page(slab, heapBytes: HeapCount.bytes(of: slab), at: location, in: keeper)
     }
 
     deinit { page.close() }
@@ -178,10 +178,10 @@ public protocol PageKeeper: AnyObject, Sendable {
 
     /// Calls `body` with stored bytes, which are valid during the call. A keeper that has lost bytes must end the process,
     /// because readers of a tree can't handle a missing part.
-    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result
+    func withBytes<Result>(at location: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result
 
     /// Releases bytes that no page needs any more.
-    func free(_ place: PageLocation)
+    func free(_ location: PageLocation)
 
     /// Notes that the page is in memory. The keeper refers to it from now on, until `Page.leave` returns that it has left
     /// memory.

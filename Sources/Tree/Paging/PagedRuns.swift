@@ -30,8 +30,8 @@ struct PagedRuns {
             // Each run that is being read has a page in memory, so only a few are read at a time.
             var merged: [ChildMap] = []
             for first in stride(from: 0, to: runs.count, by: Self.mostRead) {
-                let places = first..<min(first + Self.mostRead, runs.count)
-                merged.append(Self.joined(Self.merged(&runs, places, &packer)))
+                let range = first..<min(first + Self.mostRead, runs.count)
+                merged.append(Self.joined(Self.merged(&runs, range, &packer)))
             }
             runs = merged
         }
@@ -66,9 +66,9 @@ struct PagedRuns {
     /// Returns the content of some runs as runs that follow one another. The old runs are released on the way, so that their
     /// pages are free for the new ones.
     private static func merged(
-        _ runs: inout [ChildMap], _ places: Range<Int>, _ packer: inout TreePager?
+        _ runs: inout [ChildMap], _ range: Range<Int>, _ packer: inout TreePager?
     ) -> [ChildMap] {
-        var heap = RunHeap(&runs, places)
+        var heap = RunHeap(&runs, range)
         var made: [ChildMap] = []
         var entries = ContiguousArray<ChildMap.Entry>()
         var bytes = 0
@@ -108,9 +108,9 @@ private struct RunHeap {
 
     private var runs: [Run] = []
 
-    /// - Parameter taken: the runs at `places` are empty afterwards.
-    init(_ taken: inout [ChildMap], _ places: Range<Int>) {
-        for number in places {
+    /// - Parameter taken: the runs at `range` are empty afterwards.
+    init(_ taken: inout [ChildMap], _ range: Range<Int>) {
+        for number in range {
             var rest = RunEntries(&taken[number])
             if let head = rest.next() { runs.append(Run(head: head, rest: rest, number: number)) }
         }

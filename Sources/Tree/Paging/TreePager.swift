@@ -107,7 +107,7 @@ public struct TreePager {
             }
             var slabs = ContiguousArray<ChildMap.Slab>()
             for group in groups(parts.map { ($0.bytes, $0.isWhole) }) {
-                let members = ContiguousArray(parts[group.places].map(\.slab))
+                let members = ContiguousArray(parts[group.range].map(\.slab))
                 if group.isPage {
                     slabs.append(page(members.count == 1 ? members[0] : .inner(ChildMap.Inner(members))))
                 } else {
@@ -140,7 +140,7 @@ public struct TreePager {
         }
         var slabs = ContiguousArray<ChildMap.Slab>()
         for group in groups(sums) {
-            let slab = ChildMap.Slab.entries(ContiguousArray(packed[group.places]))
+            let slab = ChildMap.Slab.entries(ContiguousArray(packed[group.range]))
             slabs.append(group.isPage ? page(slab) : slab)
         }
         return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
@@ -148,7 +148,7 @@ public struct TreePager {
 
     /// Neighbours that go into one page, or stay together without one.
     private struct Group {
-        var places: Range<Int>
+        var range: Range<Int>
         let isPage: Bool
     }
 
@@ -164,15 +164,15 @@ public struct TreePager {
                 next += 1
             }
             if bytes >= sizes.least {
-                groups.append(Group(places: first..<next, isPage: true))
+                groups.append(Group(range: first..<next, isPage: true))
                 continue
             }
             // A part that is too small for a page, or has pages, stays with the group before it.
             if next == first { next += 1 }
             if let last = groups.last, !last.isPage {
-                groups[groups.count - 1].places = last.places.lowerBound..<next
+                groups[groups.count - 1].range = last.range.lowerBound..<next
             } else {
-                groups.append(Group(places: first..<next, isPage: false))
+                groups.append(Group(range: first..<next, isPage: false))
             }
         }
         return groups

@@ -194,8 +194,9 @@ public struct OrderedIndex: Sendable {
         return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
     }
 
-    private static func place(_ element: Element, in elements: ContiguousArray<Element>) -> (index: Int, isFound: Bool)
-    {
+    private static func position(_ element: Element, in elements: ContiguousArray<Element>) -> (
+        index: Int, isFound: Bool
+    ) {
         var low = 0
         var high = elements.count
         while low < high {
@@ -215,7 +216,7 @@ public struct OrderedIndex: Sendable {
     private static func setting(_ element: Element, in slab: Slab) -> (Slab, split: Slab?) {
         switch slab {
         case .leaf(var elements):
-            let (index, isFound) = place(element, in: elements)
+            let (index, isFound) = position(element, in: elements)
             if isFound { return (slab, nil) }
             elements.insert(element, at: index)
             guard elements.count > width else { return (.leaf(elements), nil) }
@@ -237,7 +238,7 @@ public struct OrderedIndex: Sendable {
     private static func removing(_ element: Element, from slab: Slab) -> Slab? {
         switch slab {
         case .leaf(var elements):
-            let (index, isFound) = place(element, in: elements)
+            let (index, isFound) = position(element, in: elements)
             guard isFound else { return slab }
             if elements.count == 1 { return nil }
             elements.remove(at: index)

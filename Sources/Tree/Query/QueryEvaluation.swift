@@ -25,7 +25,7 @@ extension Query {
         if case .last(let count) = limit {
             // A bound below all keys admits none, and there is no key to start from.
             guard count > 0, end?.keyText.map({ Key($0).sentinelOrder }) != -1 else { return [] }
-            children.forEachReversed(from: Self.place(of: end)) { entry in
+            children.forEachReversed(from: Self.key(of: end)) { entry in
                 guard isAfterStart(.null, entry.key) else { return false }
                 if isBeforeEnd(.null, entry.key) { selected.append(entry) }
                 return selected.count < count
@@ -34,7 +34,7 @@ extension Query {
         }
         let most = if case .first(let count) = limit { count } else { Int.max }
         if let start, start.keyText.map({ Key($0).sentinelOrder }) == 1 { return [] }
-        guard let from = Self.place(of: start) ?? children.first?.key else { return [] }
+        guard let from = Self.key(of: start) ?? children.first?.key else { return [] }
         for entry in children.entries(from: from) {
             guard isBeforeEnd(.null, entry.key), selected.count < most else { break }
             if isAfterStart(.null, entry.key) { selected.append(entry) }
@@ -43,7 +43,7 @@ extension Query {
     }
 
     /// Returns the key of a bound, or nil for a sentinel, which has no position among the keys.
-    private static func place(of bound: Bound?) -> Key? {
+    private static func key(of bound: Bound?) -> Key? {
         guard let key = bound?.keyText.map(Key.init), key.sentinelOrder == 0 else { return nil }
         return key
     }

@@ -25,8 +25,8 @@ struct SocketAddress: Sendable, Equatable {
         var found: [SocketAddress] = []
         var next = list
         while let entry = next {
-            if let place = entry.pointee.ai_addr {
-                let raw = UnsafeRawBufferPointer(start: place, count: Int(entry.pointee.ai_addrlen))
+            if let pointer = entry.pointee.ai_addr {
+                let raw = UnsafeRawBufferPointer(start: pointer, count: Int(entry.pointee.ai_addrlen))
                 let address = SocketAddress(family: entry.pointee.ai_family, bytes: Array(raw))
                 if !found.contains(address) { found.append(address) }
             }
@@ -59,8 +59,8 @@ struct SocketAddress: Sendable, Equatable {
         // bytes.
         Self.set(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 128 * 1024)
         let result = bytes.withUnsafeBytes { raw -> Int32 in
-            guard let place = raw.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return -1 }
-            return Glibc.connect(descriptor, place, socklen_t(raw.count))
+            guard let pointer = raw.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return -1 }
+            return Glibc.connect(descriptor, pointer, socklen_t(raw.count))
         }
         if result == 0 || errno == EINPROGRESS { return .success(descriptor) }
         let error = SystemError(number: errno)

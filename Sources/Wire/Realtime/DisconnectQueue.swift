@@ -60,9 +60,9 @@ public struct DisconnectQueue: Sendable, Equatable {
             let path = changes[0].path
             isReplaced = { path.contains($0.path) }
         } else {
-            let places = Set(changes.lazy.map(\.path))
+            let paths = Set(changes.lazy.map(\.path))
             isReplaced = { earlier in
-                (0...earlier.path.depth).contains { places.contains(Path(Array(earlier.path.keys.prefix($0)))) }
+                (0...earlier.path.depth).contains { paths.contains(Path(Array(earlier.path.keys.prefix($0)))) }
             }
         }
         // Unaffected operations are not copied.
@@ -73,20 +73,20 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     /// Merges values into earlier operations that set a path above them. Returns the changes without such an operation.
     private mutating func fold(_ changes: [Change], _ first: Change) -> [Change] {
-        var places: [Path: (operation: Int, change: Int)] = [:]
+        var positions: [Path: (operation: Int, change: Int)] = [:]
         for (operation, earlier) in operations.enumerated() {
             for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
                 // With one change, all other operations cannot be above it.
-                if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (operation, index) }
+                if changes.count > 1 || change.path.contains(first.path) { positions[change.path] = (operation, index) }
             }
         }
-        guard !places.isEmpty else { return changes }
+        guard !positions.isEmpty else { return changes }
         return changes.filter { change in
             for depth in 0..<max(1, change.path.depth) {
-                guard let place = places[Path(Array(change.path.keys.prefix(depth)))] else { continue }
-                let above = operations[place.operation].changes[place.change]
+                guard let position = positions[Path(Array(change.path.keys.prefix(depth)))] else { continue }
+                let above = operations[position.operation].changes[position.change]
                 let folded = above.value.replacing(change.path.relative(to: above.path), with: change.value)
-                operations[place.operation].changes[place.change] = Change(path: above.path, value: folded)
+                operations[position.operation].changes[position.change] = Change(path: above.path, value: folded)
                 return false
             }
             return true

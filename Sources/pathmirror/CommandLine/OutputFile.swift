@@ -24,15 +24,15 @@ final class OutputFile {
             descriptor = standardOutput
             return
         }
-        let place = FileTarget(path)
-        destination = place.path
-        temporary = place.isReplaceable ? "\(place.path).\(getpid()).part" : nil
+        let target = FileTarget(path)
+        destination = target.path
+        temporary = target.isReplaceable ? "\(target.path).\(getpid()).part" : nil
         descriptor = open(
             temporary ?? destination, O_WRONLY | O_TRUNC | O_CLOEXEC | (temporary == nil ? 0 : O_CREAT),
-            place.mode ?? 0o644)
+            target.mode ?? 0o644)
         guard descriptor >= 0 else { throw Self.failure(path) }
         // A replaced file keeps its mode, whatever the umask.
-        if temporary != nil, let mode = place.mode { fchmod(descriptor, mode) }
+        if temporary != nil, let mode = target.mode { fchmod(descriptor, mode) }
     }
 
     deinit {

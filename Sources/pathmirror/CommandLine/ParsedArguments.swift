@@ -29,8 +29,8 @@ struct ParsedArguments {
             else {
                 continue
             }
-            let place = environment[option.environmentName] == nil ? "the configuration file" : option.environmentName
-            throw UsageError("--\(option.name) must be on or off, but is set to another value in \(place).")
+            let source = environment[option.environmentName] == nil ? "the configuration file" : option.environmentName
+            throw UsageError("--\(option.name) must be on or off, but is set to another value in \(source).")
         }
     }
 

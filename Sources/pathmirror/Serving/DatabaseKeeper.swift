@@ -12,7 +12,7 @@ final class DatabaseKeeper: Sendable {
         /// Named databases that are not started yet.
         var awaited: [DatabaseRecord] = []
         var started: [String: DatabaseServices] = [:]
-        var place: FeedEndpoint?
+        var endpoint: FeedEndpoint?
         /// The last logged reason for each database that can't be used. An unchanged reason is not logged again.
         var told: [String: String] = [:]
         var isNews = false
@@ -76,12 +76,12 @@ final class DatabaseKeeper: Sendable {
     }
 
     /// Called once the gateway accepts requests: feeds run from now on.
-    func begin(at place: FeedEndpoint) {
+    func begin(at endpoint: FeedEndpoint) {
         let started = state.withLock { state in
-            state.place = place
+            state.endpoint = endpoint
             return Array(state.started.values)
         }
-        for services in started { services.feeds.begin(at: place) }
+        for services in started { services.feeds.begin(at: endpoint) }
     }
 
     /// Waits until all known databases have been started or have failed once; up to the given time.
@@ -122,7 +122,7 @@ final class DatabaseKeeper: Sendable {
         databases.add(
             Databases.Member(
                 number: services.engine.database, name: record.name, engine: services.engine, feeds: services.feeds))
-        if let place = state.withLock({ $0.place }) { services.feeds.begin(at: place) }
+        if let endpoint = state.withLock({ $0.endpoint }) { services.feeds.begin(at: endpoint) }
         shared.options.logger.notice(
             "database added", [("database", record.name), ("address", record.address)])
     }

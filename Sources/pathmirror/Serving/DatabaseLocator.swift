@@ -73,11 +73,11 @@ enum DatabaseLocator {
         guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
         let connection = try LogConnection(home.withApplicationName("pathmirror placement"))
         defer { connection.close() }
-        guard let (record, place) = try other(arguments, subject, connection, home) else { return home }
-        let look = try LogConnection(place.withApplicationName("pathmirror placement"))
+        guard let (record, location) = try other(arguments, subject, connection, home) else { return home }
+        let look = try LogConnection(location.withApplicationName("pathmirror placement"))
         defer { look.close() }
         try look.check(is: record)
-        return place
+        return location
     }
 
     /// Opens a session on a database whose schema has this program's version.
@@ -86,9 +86,9 @@ enum DatabaseLocator {
     ) throws -> LogConnection {
         let home = try home(arguments)
         let connection = try open(home, console, purpose)
-        guard let (record, place) = try other(arguments, subject, connection, home) else { return connection }
+        guard let (record, location) = try other(arguments, subject, connection, home) else { return connection }
         connection.close()
-        return try open(place, console, purpose, of: record)
+        return try open(location, console, purpose, of: record)
     }
 
     /// Opens a session on the primary database, or on a database that it names.

@@ -14,7 +14,7 @@ enum OutOfMemory {
             action.__sigaction_handler.sa_sigaction = { number, _, _ in OutOfMemory.fault(number) }
             // Uses an alternate stack, if there is one: the fault may be a thread's stack that can't grow.
             action.sa_flags = Int32(SA_SIGINFO | SA_ONSTACK | SA_NODEFER)
-            Earlier.place(of: signal).map { _ = sigaction(signal, &action, $0) }
+            Earlier.slot(of: signal).map { _ = sigaction(signal, &action, $0) }
         }
     }
 
@@ -24,7 +24,7 @@ enum OutOfMemory {
             _ = write(STDERR_FILENO, message.utf8Start, message.utf8CodeUnitCount)
             _exit(1)
         }
-        guard let earlier = Earlier.place(of: number) else { _exit(1) }
+        guard let earlier = Earlier.slot(of: number) else { _exit(1) }
         sigaction(number, earlier, nil)
         // A fault repeats when the handler returns; a raised signal must be raised again.
         if number == SIGABRT { raise(number) }
@@ -58,7 +58,7 @@ enum OutOfMemory {
             return actions
         }()
 
-        static func place(of signal: Int32) -> UnsafeMutablePointer<sigaction>? {
+        static func slot(of signal: Int32) -> UnsafeMutablePointer<sigaction>? {
             (0..<Int32(count)).contains(signal) ? actions + Int(signal) : nil
         }
     }

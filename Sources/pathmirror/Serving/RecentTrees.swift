@@ -8,7 +8,7 @@ import Tree
 /// The trees of the last entries of the namespaces with feeds, taken from the engine. Feeds begin with these instead of rebuilding them
 /// from the log. Any thread.
 final class RecentTrees: TreeSource {
-    private struct Place: Sendable {
+    private struct Entry: Sendable {
         let name: String
         let wake: @Sendable () -> Void
         var history: TreeHistory?
@@ -18,7 +18,7 @@ final class RecentTrees: TreeSource {
         var askedAt: Milliseconds?
     }
     private struct State: Sendable {
-        var places: [Int64: Place] = [:]
+        var entries: [Int64: Entry] = [:]
         var askings = 0
     }
 
@@ -47,54 +47,54 @@ final class RecentTrees: TreeSource {
         history(of: namespace)?.steps(after: cursor, most: most)
     }
 
-    func isComing(_ namespace: Int64) -> Bool { state.withLock { $0.places[namespace]?.coming != nil } }
+    func isComing(_ namespace: Int64) -> Bool { state.withLock { $0.entries[namespace]?.coming != nil } }
 
     func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {
         forget(namespace)
-        state.withLock { $0.places[namespace] = Place(name: name, wake: body) }
+        state.withLock { $0.entries[namespace] = Entry(name: name, wake: body) }
         ask(namespace)
     }
 
     func forget(_ namespace: Int64) {
-        guard let place = state.withLock({ $0.places.removeValue(forKey: namespace) }) else { return }
-        guard let history = place.history, let live = engine.liveNamespace(place.name), live.id == namespace else {
+        guard let entry = state.withLock({ $0.entries.removeValue(forKey: namespace) }) else { return }
+        guard let history = entry.history, let live = engine.liveNamespace(entry.name), live.id == namespace else {
             return
         }
         live.unsubscribe(history, at: .root)
     }
 
-    private func history(of namespace: Int64) -> TreeHistory? { state.withLock { $0.places[namespace]?.history } }
+    private func history(of namespace: Int64) -> TreeHistory? { state.withLock { $0.entries[namespace]?.history } }
 
     /// Loads an unknown namespace, unless a load is in progress or the last one was recent.
     private func ask(_ namespace: Int64) {
         let asked = state.withLock { state -> (name: String, asking: Int)? in
-            guard var place = state.places[namespace], place.coming == nil else { return nil }
+            guard var entry = state.entries[namespace], entry.coming == nil else { return nil }
             let now = Clock.monotonicMilliseconds
-            if let last = place.askedAt, now - last < Self.pauseMilliseconds { return nil }
+            if let last = entry.askedAt, now - last < Self.pauseMilliseconds { return nil }
             state.askings += 1
-            place.coming = state.askings
-            place.askedAt = now
-            state.places[namespace] = place
-            return (place.name, state.askings)
+            entry.coming = state.askings
+            entry.askedAt = now
+            state.entries[namespace] = entry
+            return (entry.name, state.askings)
         }
         guard let asked else { return }
         engine.withNamespace(asked.name) { [weak self] in self?.came(namespace, asked.asking, try? $0.get()) }
     }
 
     private func came(_ namespace: Int64, _ asking: Int, _ live: LiveNamespace?) {
-        let place = state.withLock { $0.places[namespace] }
-        guard let place, place.coming == asking else { return }
+        let entry = state.withLock { $0.entries[namespace] }
+        guard let entry, entry.coming == asking else { return }
         var history: TreeHistory?
         if let live, live.id == namespace {
-            let begun = TreeHistory(watchedBy: place.wake)
+            let begun = TreeHistory(watchedBy: entry.wake)
             begun.begin(with: live.subscribe(begun, at: .root))
             // A listener that is added after the end receives no further events.
             if !live.hasEnded { history = begun }
         }
         let isKept = state.withLock { state in
-            guard state.places[namespace]?.coming == asking else { return false }
-            state.places[namespace]?.coming = nil
-            if let history { state.places[namespace]?.history = history }
+            guard state.entries[namespace]?.coming == asking else { return false }
+            state.entries[namespace]?.coming = nil
+            if let history { state.entries[namespace]?.history = history }
             return true
         }
         guard isKept else {
@@ -102,6 +102,6 @@ final class RecentTrees: TreeSource {
             if let history { live?.unsubscribe(history, at: .root) }
             return
         }
-        place.wake()
+        entry.wake()
     }
 }

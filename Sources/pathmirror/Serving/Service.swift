@@ -95,9 +95,9 @@ final class Service {
             let server = server
             statistics.withLock { $0 = server }
             try server.start()
-            let place = Self.endpoint(server)
-            home.feeds.begin(at: place)
-            keeper.begin(at: place)
+            let endpoint = Self.endpoint(server)
+            home.feeds.begin(at: endpoint)
+            keeper.begin(at: endpoint)
         } catch {
             // A thread that is still connecting would crash the exiting program.
             keeper.stop()
@@ -123,11 +123,11 @@ final class Service {
     }
 
     private static func endpoint(_ server: HTTPServer) -> FeedEndpoint {
-        func place(_ address: ListenAddress?) -> FeedEndpoint.Place? {
-            address.map { FeedEndpoint.Place(host: $0.host, port: $0.port) }
+        func feedAddress(_ address: ListenAddress?) -> FeedEndpoint.Address? {
+            address.map { FeedEndpoint.Address(host: $0.host, port: $0.port) }
         }
         return FeedEndpoint(
-            plain: place(server.boundAddresses.first), secure: place(server.boundTLSAddresses.first),
+            plain: feedAddress(server.boundAddresses.first), secure: feedAddress(server.boundTLSAddresses.first),
             pin: { [tls = server.settings.tls] in tls?.publicKeyDigest })
     }
 

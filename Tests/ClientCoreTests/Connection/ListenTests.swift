@@ -125,14 +125,14 @@ import Wire
     @Test func listensComeBackInOrderBeforeWrites() {
         var harness = MachineHarness()
         harness { $0.write(write(1), now: $1) }
-        for place in ["/c", "/a", "/b"] { harness { $0.listen(spec(place), tag: nil, now: $1) } }
+        for path in ["/c", "/a", "/b"] { harness { $0.listen(spec(path), tag: nil, now: $1) } }
         harness { $0.goOnline(now: $1) }
         harness.greet()
         for _ in 0..<2 {
-            let places = harness.takeRequests().map { request -> String in
+            let paths = harness.takeRequests().map { request -> String in
                 if case .listen(let target, _, _, _) = request.action { target.path.description } else { "write" }
             }
-            #expect(places == ["/c", "/a", "/b", "write"])
+            #expect(paths == ["/c", "/a", "/b", "write"])
             harness.tell(.closed(.broken("")))
             harness.passTime(to: harness.machine.deadline ?? 0)
             harness.greet()

@@ -61,15 +61,15 @@ private struct ModelRun {
     private mutating func toggleListen() {
         let number = random.below(5)
         let limit = random.below(3)
-        let place = spec("/l\(number)", limit == 0 ? Query() : Query(limit: .first(limit)))
+        let listened = spec("/l\(number)", limit == 0 ? Query() : Query(limit: .first(limit)))
         let tag = limit == 0 ? nil : ListenTag(rawValue: Int64(number * 10 + limit))
         let target = ListenTarget(
-            path: place.path, query: place.loadsAllData ? nil : place.query, tag: tag?.rawValue)
+            path: listened.path, query: listened.loadsAllData ? nil : listened.query, tag: tag?.rawValue)
         if wanted.remove(target) != nil {
-            harness { $0.unlisten(place, tag: tag, now: $1) }
+            harness { $0.unlisten(listened, tag: tag, now: $1) }
         } else {
             wanted.insert(target)
-            harness { $0.listen(place, tag: tag, now: $1) }
+            harness { $0.listen(listened, tag: tag, now: $1) }
         }
     }
 

@@ -36,11 +36,11 @@ import Tree
                 #expect(tree.count == queries.count)
                 let key = Key(random.pick(["a", "b", "c", "1", "2"]))
                 let child = value(&random)
-                let place = OrderRange(Query(index: index).indexValue(of: child), key)
+                let range = OrderRange(Query(index: index).indexValue(of: child), key)
                 var found: [Int] = []
-                tree.forEach(overlapping: place) { found.append($0) }
+                tree.forEach(overlapping: range) { found.append($0) }
                 #expect(Set(found).count == found.count)
-                let overlapping = queries.filter { OrderRange(boundsOf: $0.value).overlaps(place) }.keys
+                let overlapping = queries.filter { OrderRange(boundsOf: $0.value).overlaps(range) }.keys
                 #expect(Set(found) == Set(overlapping))
                 let admitting = queries.filter { $0.value.admits(key, child) }.keys
                 #expect(Set(found).isSuperset(of: admitting))

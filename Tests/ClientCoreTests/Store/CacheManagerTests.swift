@@ -116,10 +116,10 @@ import Tree
 
     @Test func acknowledgedWritesCanBeReadOffline() {
         let cache = CacheManager(store: MemoryStore())
-        let place = QuerySpec(path: Path(splitting: "notes/1"))
-        cache.acknowledge(.overwrite(.string("text")), at: place.path)
-        #expect(cache.cached(place).node == .string("text"))
-        #expect(cache.cached(place).isComplete)
+        let query = QuerySpec(path: Path(splitting: "notes/1"))
+        cache.acknowledge(.overwrite(.string("text")), at: query.path)
+        #expect(cache.cached(query).node == .string("text"))
+        #expect(cache.cached(query).isComplete)
         cache.acknowledge(.merge([Change(path: Path(splitting: "2/x"), value: .int(1))]), at: Path(splitting: "notes"))
         #expect(cache.cached(QuerySpec(path: Path(splitting: "notes/2/x"))).node == .int(1))
         #expect(!cache.cached(QuerySpec(path: Path(splitting: "notes/2"))).isComplete)
@@ -194,12 +194,12 @@ import Tree
     @Test func incrementsCountFromWhatIsKnown() {
         let cache = CacheManager(store: MemoryStore())
         let increment = Node.serverValue(ServerValue(.increment(.int(2))))
-        let place = QuerySpec(path: Path(splitting: "count"))
-        cache.acknowledge(.overwrite(increment), at: place.path)
-        #expect(cache.cached(place) == .nothing)
-        cache.acknowledge(.overwrite(.int(5)), at: place.path)
-        cache.acknowledge(.overwrite(increment), at: place.path)
-        #expect(cache.cached(place).node == .int(7))
+        let query = QuerySpec(path: Path(splitting: "count"))
+        cache.acknowledge(.overwrite(increment), at: query.path)
+        #expect(cache.cached(query) == .nothing)
+        cache.acknowledge(.overwrite(.int(5)), at: query.path)
+        cache.acknowledge(.overwrite(increment), at: query.path)
+        #expect(cache.cached(query).node == .int(7))
     }
 
     @Test func aStoreThatLostItsDataServesNothing() {

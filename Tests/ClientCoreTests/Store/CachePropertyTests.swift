@@ -71,23 +71,23 @@ struct ModelCacheServer {
             }
         case 5:
             // A write of the app that the server has accepted.
-            let place = path(3)
+            let location = path(3)
             let node = generator.tree(depth: 2)
-            change(place, node)
-            cache.acknowledge(.overwrite(node), at: place)
+            change(location, node)
+            cache.acknowledge(.overwrite(node), at: location)
         default: change(path(4), generator.random.oneIn(4) ? .null : generator.tree(depth: 2))
         }
     }
 
     /// Changes the server's tree, and sends the change to the affected listens.
-    private mutating func change(_ place: Path, _ node: Node) {
+    private mutating func change(_ location: Path, _ node: Node) {
         let old = tree
-        tree = tree.replacing(place, with: node)
+        tree = tree.replacing(location, with: node)
         for spec in active {
             if spec.loadsAllData {
-                if spec.path.contains(place) {
-                    cache.applyServer(tree[place], at: place, of: QuerySpec(path: place))
-                } else if place.contains(spec.path) {
+                if spec.path.contains(location) {
+                    cache.applyServer(tree[location], at: location, of: QuerySpec(path: location))
+                } else if location.contains(spec.path) {
                     cache.applyServer(tree[spec.path], at: spec.path, of: QuerySpec(path: spec.path))
                 }
                 continue

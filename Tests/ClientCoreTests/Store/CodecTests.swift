@@ -83,10 +83,10 @@ import Tree
                 id: id, path: path, content: content,
                 name: number % 3 == 0 ? nil : WriteName(writer: "writer-\(number)", number: 1 + Int64(number)))
             var bytes = WriteCodec.encode(write)
-            let place = RowPath.encode(path)
+            let encoded = RowPath.encode(path)
             func decode(_ id: WriteID) -> PendingWrite? {
                 bytes.withUnsafeBytes { bytes in
-                    place.withUnsafeBytes { WriteCodec.decode(bytes, id: id, path: $0) }
+                    encoded.withUnsafeBytes { WriteCodec.decode(bytes, id: id, path: $0) }
                 }
             }
             #expect(decode(id) == write)

@@ -6,12 +6,12 @@ import Wire
 
 /// Checks writes that the server accepts before it answers the listens that were sent after them.
 @Suite struct AcceptedWriteTests {
-    private let place = Path([Key("a")])
+    private let location = Path([Key("a")])
 
     private func node(_ json: String) throws -> Node { try JSONParser.parse(json) }
 
     private func registration(_ id: UInt64, _ query: Query = Query()) -> Registration {
-        Registration(id: RegistrationID(rawValue: id), spec: QuerySpec(path: place, query: query), kinds: .value)
+        Registration(id: RegistrationID(rawValue: id), spec: QuerySpec(path: location, query: query), kinds: .value)
     }
 
     private func write(_ tree: SyncTree, _ id: Int64, _ path: Path, _ json: String) throws {
@@ -38,19 +38,19 @@ import Wire
     private func opened(_ json: String, _ store: MemoryStore = MemoryStore()) throws -> SyncTree {
         let before = SyncTree(cache: CacheManager(store: store))
         _ = before.add(registration(1))
-        _ = before.applyServer(try node(json), at: place, tag: nil)
-        _ = before.completeListen(QuerySpec(path: place), tag: nil)
+        _ = before.applyServer(try node(json), at: location, tag: nil)
+        _ = before.completeListen(QuerySpec(path: location), tag: nil)
         return SyncTree(cache: CacheManager(store: store))
     }
 
     @Test func theEarlierOfTwoWritesIsNotShown() throws {
         let tree = SyncTree()
-        try write(tree, 1, place, "1")
-        try write(tree, 2, place, "2")
+        try write(tree, 1, location, "1")
+        try write(tree, 2, location, "2")
         #expect(listen(tree, registration(1)).told == [.int(2)])
         #expect(accept(tree, 1) == [])
         #expect(accept(tree, 2) == [])
-        #expect(tree.localValue(at: place) == .int(2))
+        #expect(tree.localValue(at: location) == .int(2))
     }
 
     @Test(arguments: [
@@ -60,10 +60,10 @@ import Wire
     ])
     func theFilesValueIsNotShown(path: String, kept: String, written: String, shown: String) throws {
         let tree = try opened(kept)
-        try write(tree, 1, place.appending(Path(path.split(separator: "/").map { Key(String($0)) })), written)
+        try write(tree, 1, location.appending(Path(path.split(separator: "/").map { Key(String($0)) })), written)
         #expect(listen(tree, registration(2)).told == [try node(shown)])
         #expect(accept(tree, 1) == [])
-        #expect(tree.localValue(at: place) == (try node(shown)))
+        #expect(tree.localValue(at: location) == (try node(shown)))
     }
 
     @Test func aWriteAboveReplacesTheFilesValue() throws {
@@ -71,15 +71,15 @@ import Wire
         try write(tree, 1, .root, #"{"a":1,"b":2}"#)
         #expect(listen(tree, registration(2)).told == [.int(1)])
         #expect(accept(tree, 1) == [])
-        #expect(tree.localValue(at: place) == .int(1))
+        #expect(tree.localValue(at: location) == .int(1))
     }
 
     @Test func aFilteredQueryKeepsItsChildren() throws {
         let query = Query(index: .key, limit: .first(2))
         let tree = try opened(#"{"x":0,"y":1}"#)
-        try write(tree, 1, place.appending(Key("x")), "1")
-        try write(tree, 2, place.appending(Key("w")), "5")
-        try write(tree, 3, place.appending(Key("w")), "null")
+        try write(tree, 1, location.appending(Key("x")), "1")
+        try write(tree, 2, location.appending(Key("w")), "5")
+        try write(tree, 3, location.appending(Key("w")), "null")
         let (told, tag) = listen(tree, registration(2, query))
         try #require(tag != nil)
         let shown = try node(#"{"x":1,"y":1}"#)
@@ -87,26 +87,26 @@ import Wire
         for id in 1...3 as ClosedRange<Int64> { #expect(accept(tree, id) == []) }
         // Another client has since restored the value in the file, so the server has it, too.
         let kept = try node(#"{"x":0,"y":1}"#)
-        let spec = QuerySpec(path: place, query: query)
+        let spec = QuerySpec(path: location, query: query)
         #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [kept])
     }
 
     /// Another client has restored the former value: the server answers that the client has it.
     @Test func theAnswerIsAboutWhatTheClientHadWhenItAsked() throws {
         let tree = try opened("0")
-        try write(tree, 1, place, "1")
+        try write(tree, 1, location, "1")
         _ = listen(tree, registration(2))
         #expect(accept(tree, 1) == [])
-        #expect(tree.completeListen(QuerySpec(path: place), tag: nil).events.map(\.node) == [.int(0)])
+        #expect(tree.completeListen(QuerySpec(path: location), tag: nil).events.map(\.node) == [.int(0)])
     }
 
     @Test func newsGoOutFromWhatTheClientHadWhenItAsked() throws {
         let tree = try opened(#"{"x":0,"y":1}"#)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         _ = listen(tree, registration(2))
         #expect(accept(tree, 1) == [])
-        #expect(tree.askedValue(at: place) == (try node(#"{"x":0,"y":1}"#)))
-        let told = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: place, tag: nil)
+        #expect(tree.askedValue(at: location) == (try node(#"{"x":0,"y":1}"#)))
+        let told = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: location, tag: nil)
         #expect(told.events.map(\.node) == [try node(#"{"x":0,"y":2}"#)])
     }
 
@@ -114,46 +114,48 @@ import Wire
     @Test func aListenToMoreIsToldOfAcceptedWritesLater() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
-        _ = tree.applyServer(.int(0), at: place, tag: nil)
-        _ = tree.completeListen(QuerySpec(path: place), tag: nil)
-        try write(tree, 1, place, "1")
+        _ = tree.applyServer(.int(0), at: location, tag: nil)
+        _ = tree.completeListen(QuerySpec(path: location), tag: nil)
+        try write(tree, 1, location, "1")
         _ = listen(tree, Registration(id: RegistrationID(rawValue: 2), spec: QuerySpec(path: .root), kinds: .value))
         #expect(accept(tree, 1) == [])
-        #expect(tree.localValue(at: place) == .int(1))
+        #expect(tree.localValue(at: location) == .int(1))
     }
 
     /// Data that the server sends is newer than the writes that it accepts from this client.
     @Test func whatAnAnsweredListenIsToldStays() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
-        _ = tree.applyServer(.int(0), at: place, tag: nil)
-        _ = tree.completeListen(QuerySpec(path: place), tag: nil)
-        try write(tree, 1, place, "1")
-        _ = tree.applyServer(.int(1), at: place, tag: nil)
-        _ = tree.applyServer(.int(7), at: place, tag: nil)
+        _ = tree.applyServer(.int(0), at: location, tag: nil)
+        _ = tree.completeListen(QuerySpec(path: location), tag: nil)
+        try write(tree, 1, location, "1")
+        _ = tree.applyServer(.int(1), at: location, tag: nil)
+        _ = tree.applyServer(.int(7), at: location, tag: nil)
         #expect(accept(tree, 1) == [.int(7)])
     }
 
     /// The server has begun to send the data of a path with a listener, and has not sent all of it.
     @Test func aPartThatTheServerHasToldStays() throws {
         let tree = SyncTree()
-        try write(tree, 1, place, #"{"x":1,"y":1}"#)
+        try write(tree, 1, location, #"{"x":1,"y":1}"#)
         _ = listen(tree, registration(1))
-        _ = tree.applyServer(.int(7), at: place.appending(Key("x")), tag: nil)
+        _ = tree.applyServer(.int(7), at: location.appending(Key("x")), tag: nil)
         let told = accept(tree, 1)
         #expect(told == [try node(#"{"x":7,"y":1}"#)])
-        let told2 = tree.applyServer(try node(#"{"x":7,"y":2}"#), at: place, tag: nil).events.map(\.node)
+        let told2 = tree.applyServer(try node(#"{"x":7,"y":2}"#), at: location, tag: nil).events.map(\.node)
         #expect(told2 == [try node(#"{"x":7,"y":2}"#)])
     }
 
     // MARK: The file
 
-    private func kept(_ store: MemoryStore) -> Node { CacheManager(store: store).cached(QuerySpec(path: place)).node }
+    private func kept(_ store: MemoryStore) -> Node {
+        CacheManager(store: store).cached(QuerySpec(path: location)).node
+    }
 
     @Test func anAcceptedWriteIsInTheFileBeforeTheAnswer() throws {
         let store = MemoryStore()
         let tree = try opened("0", store)
-        try write(tree, 1, place, "1")
+        try write(tree, 1, location, "1")
         _ = listen(tree, registration(2))
         _ = accept(tree, 1)
         #expect(kept(store) == .int(1))
@@ -166,15 +168,15 @@ import Wire
         let store = MemoryStore()
         let before = try node(#"{"x":0,"y":1}"#)
         let tree = try opened(#"{"x":0,"y":1}"#, store)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         _ = listen(tree, registration(2))
         _ = accept(tree, 1)
         #expect(kept(store) == (try node(#"{"x":1,"y":1}"#)))
         if isSame {
-            _ = tree.completeListen(QuerySpec(path: place), tag: nil)
+            _ = tree.completeListen(QuerySpec(path: location), tag: nil)
             #expect(kept(store) == before)
         } else {
-            _ = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: place, tag: nil)
+            _ = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: location, tag: nil)
             #expect(kept(store) == (try node(#"{"x":0,"y":2}"#)))
         }
     }
@@ -183,14 +185,14 @@ import Wire
     @Test func whatAQueryWasToldStaysInTheFile() throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0}"#, store)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         let inner = Registration(
-            id: RegistrationID(rawValue: 2), spec: QuerySpec(path: place.appending(Key("x"))), kinds: .value)
+            id: RegistrationID(rawValue: 2), spec: QuerySpec(path: location.appending(Key("x"))), kinds: .value)
         let (_, tag) = listen(tree, registration(3, Query(index: .key, limit: .first(2))))
         try #require(tag != nil)
         _ = listen(tree, inner)
         _ = accept(tree, 1)
-        _ = tree.applyServer(try node(#"{"x":5}"#), at: place, tag: tag)
+        _ = tree.applyServer(try node(#"{"x":5}"#), at: location, tag: tag)
         _ = tree.completeListen(registration(3, Query(index: .key, limit: .first(2))).spec, tag: tag)
         #expect(kept(store) == (try node(#"{"x":5}"#)))
         _ = tree.applyServer(.int(5), at: inner.spec.path, tag: nil)
@@ -204,38 +206,38 @@ import Wire
     @Test(arguments: [true, false]) func whatWasMissedIsTakenTogether(isWhole: Bool) throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0,"y":0}"#, store)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         _ = tree.add(registration(2))
-        tree.sent(QuerySpec(path: place), tag: nil, resumes: true)
+        tree.sent(QuerySpec(path: location), tag: nil, resumes: true)
         _ = accept(tree, 1)
-        #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: nil).events.isEmpty)
+        #expect(tree.applyServer(.int(9), at: location.appending(Key("y")), tag: nil).events.isEmpty)
         guard isWhole else {
             // The connection is lost in between.
-            #expect(tree.localValue(at: place) == (try node(#"{"x":1,"y":0}"#)))
+            #expect(tree.localValue(at: location) == (try node(#"{"x":1,"y":0}"#)))
             #expect(kept(store) == (try node(#"{"x":1,"y":0}"#)))
             return
         }
-        #expect(tree.applyServer(.int(1), at: place.appending(Key("x")), tag: nil).events.isEmpty)
-        let told = tree.completeListen(QuerySpec(path: place), tag: nil).events.map(\.node)
+        #expect(tree.applyServer(.int(1), at: location.appending(Key("x")), tag: nil).events.isEmpty)
+        let told = tree.completeListen(QuerySpec(path: location), tag: nil).events.map(\.node)
         #expect(told == [try node(#"{"x":1,"y":9}"#)])
         #expect(kept(store) == (try node(#"{"x":1,"y":9}"#)))
-        #expect(tree.applyServer(.int(8), at: place.appending(Key("y")), tag: nil).events.count == 1)
+        #expect(tree.applyServer(.int(8), at: location.appending(Key("y")), tag: nil).events.count == 1)
     }
 
     @Test func whatAQueryMissedIsTakenTogether() throws {
         let query = Query(index: .key, limit: .first(5))
-        let spec = QuerySpec(path: place, query: query)
+        let spec = QuerySpec(path: location, query: query)
         let tree = try opened(#"{"x":0,"y":0}"#)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         let (_, tag) = listen(tree, registration(2, query))
         tree.sent(spec, tag: tag, resumes: true)
         _ = accept(tree, 1)
-        #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: tag).events.isEmpty)
+        #expect(tree.applyServer(.int(9), at: location.appending(Key("y")), tag: tag).events.isEmpty)
         // Data of a path outside the listen is ignored.
         for elsewhere in [Path.root, Path([Key("b"), Key("x")])] {
             #expect(tree.applyServer(.int(5), at: elsewhere, tag: tag).events.isEmpty)
         }
-        #expect(tree.applyServer(.int(1), at: place.appending(Key("x")), tag: tag).events.isEmpty)
+        #expect(tree.applyServer(.int(1), at: location.appending(Key("x")), tag: tag).events.isEmpty)
         #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [try node(#"{"x":1,"y":9}"#)])
     }
 
@@ -245,11 +247,11 @@ import Wire
     @Test func whatTheClientSupposesIsNoAnswer() throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0}"#, store)
-        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 1, location.appending(Key("x")), "1")
         _ = listen(tree, registration(2))
         _ = accept(tree, 1)
         let shown = try node(#"{"x":1,"online":false}"#)
-        #expect(tree.suppose(.bool(false), at: place.appending(Key("online"))).events.map(\.node) == [shown])
+        #expect(tree.suppose(.bool(false), at: location.appending(Key("online"))).events.map(\.node) == [shown])
         #expect(kept(store) == shown)
     }
 
@@ -259,12 +261,12 @@ import Wire
         let query = Query(index: .key, limit: .first(2))
         let tree = SyncTree()
         let (_, tag) = listen(tree, registration(1, query))
-        _ = tree.applyServer(try node(#"{"x":0,"y":1}"#), at: place, tag: tag)
-        _ = tree.completeListen(QuerySpec(path: place, query: query), tag: tag)
-        try write(tree, 1, place.appending(Key("x")), "1")
-        _ = tree.applyServer(.int(1), at: place.appending(Key("x")), tag: tag)
-        _ = tree.applyServer(.int(7), at: place.appending(Key("x")), tag: tag)
-        _ = tree.applyAnswer(try node(#"{"x":7,"y":1,"z":3}"#), of: QuerySpec(path: place), seq: nil)
+        _ = tree.applyServer(try node(#"{"x":0,"y":1}"#), at: location, tag: tag)
+        _ = tree.completeListen(QuerySpec(path: location, query: query), tag: tag)
+        try write(tree, 1, location.appending(Key("x")), "1")
+        _ = tree.applyServer(.int(1), at: location.appending(Key("x")), tag: tag)
+        _ = tree.applyServer(.int(7), at: location.appending(Key("x")), tag: tag)
+        _ = tree.applyAnswer(try node(#"{"x":7,"y":1,"z":3}"#), of: QuerySpec(path: location), seq: nil)
         #expect(accept(tree, 1) == [try node(#"{"x":7,"y":1}"#)])
     }
 
@@ -276,7 +278,7 @@ import Wire
         let tree = SyncTree(cache: CacheManager(store: store))
         _ = listen(tree, registration(1))
         for number in 1...50 as ClosedRange<Int64> {
-            try write(tree, number, place.appending(Key("k\(number)")), "1")
+            try write(tree, number, location.appending(Key("k\(number)")), "1")
             _ = accept(tree, number)
         }
         #expect(store.trackedQueries().count == 1)
@@ -285,7 +287,7 @@ import Wire
     @Test func aQueryKeepsItsNewChildWhenItIsAskedForAgain() throws {
         let query = Query(index: .key, limit: .first(3))
         let tree = try opened(#"{"x":0}"#)
-        try write(tree, 1, place.appending(Key("w")), "1")
+        try write(tree, 1, location.appending(Key("w")), "1")
         let shown = try node(#"{"w":1,"x":0}"#)
         #expect(listen(tree, registration(2, query)).told == [shown])
         _ = accept(tree, 1)

@@ -7,11 +7,11 @@ import Wire
 /// Checks filtered queries that have received their data from other listens, or that contain other listens.
 @Suite struct CoveredQueryTests {
     private let above = Path([Key("a")])
-    private let place = Path([Key("a"), Key("q")])
+    private let location = Path([Key("a"), Key("q")])
 
     private func node(_ json: String) throws -> Node { try JSONParser.parse(json) }
 
-    private var first3: QuerySpec { QuerySpec(path: place, query: Query(index: .key, limit: .first(3))) }
+    private var first3: QuerySpec { QuerySpec(path: location, query: Query(index: .key, limit: .first(3))) }
 
     private func registration(_ id: UInt64, _ spec: QuerySpec) -> Registration {
         Registration(id: RegistrationID(rawValue: id), spec: spec, kinds: .value)
@@ -42,7 +42,7 @@ import Wire
             Change(path: Path([Key("a")]), value: .int(0)), Change(path: Path([Key("d")]), value: .null),
         ]
         let changed = try node(#"{"a":0,"b":1,"c":2}"#)
-        #expect(tree.applyServer(changes, at: place, tag: tag).events.map(\.node) == [changed])
+        #expect(tree.applyServer(changes, at: location, tag: tag).events.map(\.node) == [changed])
     }
 
     /// The answer to a get covers a query that waits for the server to confirm its data.
@@ -50,13 +50,13 @@ import Wire
         let tree = SyncTree()
         let tag = try tag(tree.add(registration(1, first3)))
         let selected = try node(#"{"b":1,"c":2,"d":3}"#)
-        _ = tree.applyServer(selected, at: place, tag: tag)
+        _ = tree.applyServer(selected, at: location, tag: tag)
         _ = tree.completeListen(first3, tag: tag)
         let whole = try node(#"{"b":1,"c":2,"d":3,"e":4}"#)
-        _ = tree.applyAnswer(whole, of: QuerySpec(path: place), seq: nil)
+        _ = tree.applyAnswer(whole, of: QuerySpec(path: location), seq: nil)
         _ = tree.completeListen(first3, tag: tag)
         let changed = try node(#"{"b":1,"c":5,"d":3}"#)
-        #expect(tree.applyServer(.int(5), at: place.appending(Key("c")), tag: tag).events.map(\.node) == [changed])
+        #expect(tree.applyServer(.int(5), at: location.appending(Key("c")), tag: tag).events.map(\.node) == [changed])
     }
 
     /// The server sends several entries to one listen after the other: the query has received all of them when the
@@ -64,9 +64,9 @@ import Wire
     @Test func aChildsOlderEntriesTakeNothingAway() throws {
         let tree = SyncTree()
         let tag = try tag(tree.add(registration(1, first3)))
-        _ = tree.applyServer(try node(#"{"b":{"x":1},"c":2}"#), at: place, tag: tag)
+        _ = tree.applyServer(try node(#"{"b":{"x":1},"c":2}"#), at: location, tag: tag)
         _ = tree.completeListen(first3, tag: tag)
-        let child = place.appending(Key("b"))
+        let child = location.appending(Key("b"))
         _ = tree.add(registration(2, QuerySpec(path: child)))
         _ = tree.completeListen(QuerySpec(path: child), tag: nil)
         _ = tree.applyServer(.null, at: child, tag: tag)
@@ -85,11 +85,11 @@ import Wire
     /// An older value of a child does not displace a child that the query has selected since.
     @Test func aChildsOlderValueDisplacesNothing() throws {
         let tree = SyncTree()
-        let spec = QuerySpec(path: place, query: Query(index: .value, limit: .first(2)))
+        let spec = QuerySpec(path: location, query: Query(index: .value, limit: .first(2)))
         let tag = try tag(tree.add(registration(1, spec)))
-        _ = tree.applyServer(try node(#"{"b":1,"c":2}"#), at: place, tag: tag)
+        _ = tree.applyServer(try node(#"{"b":1,"c":2}"#), at: location, tag: tag)
         _ = tree.completeListen(spec, tag: tag)
-        let child = place.appending(Key("d"))
+        let child = location.appending(Key("d"))
         _ = tree.add(registration(2, QuerySpec(path: child)))
         for value: Int64 in [0, 9] {
             _ = tree.applyServer(.int(value), at: child, tag: nil)
@@ -114,8 +114,8 @@ import Wire
         let tree = SyncTree(cache: CacheManager(store: store))
         // The query had received another value, of which nothing is left.
         let tag = try tag(
-            tree.add(registration(2, QuerySpec(path: place, query: Query(index: .value, limit: .last(1))))))
-        _ = tree.applyServer(.null, at: place, tag: tag)
+            tree.add(registration(2, QuerySpec(path: location, query: Query(index: .value, limit: .last(1))))))
+        _ = tree.applyServer(.null, at: location, tag: tag)
         _ = tree.add(registration(3, QuerySpec(path: above)))
         #expect(tree.add(registration(4, first3)).events.map(\.node) == [value])
         #expect(
@@ -127,22 +127,24 @@ import Wire
     /// pending write to a part of a child, although the server may have no changes to send.
     @Test(arguments: [1, 100]) func whatTheCacheBringsIsTold(many: Int) throws {
         let cache = CacheManager(store: MemoryStore())
-        let all = QuerySpec(path: place)
+        let all = QuerySpec(path: location)
         _ = cache.activate(all)
-        cache.applyServer(try node(#"{"c":{"x":1}}"#), at: place, of: all)
+        cache.applyServer(try node(#"{"c":{"x":1}}"#), at: location, of: all)
         cache.complete(all)
         cache.deactivate(all)
         let tree = SyncTree(cache: cache, many: many)
-        let query = QuerySpec(path: place, query: Query(index: .key, start: .init(value: .init(.string("c")))))
+        let query = QuerySpec(path: location, query: Query(index: .key, start: .init(value: .init(.string("c")))))
         let tag = try tag(tree.add(registration(1, query)))
-        _ = tree.applyServer(.null, at: place, tag: tag)
+        _ = tree.applyServer(.null, at: location, tag: tag)
         _ = tree.completeListen(query, tag: tag)
         let content = PendingWrite.Content.overwrite(.int(2))
-        let below = place.appending(Key("d")).appending(Key("y"))
+        let below = location.appending(Key("d")).appending(Key("y"))
         let write = PendingWrite(id: WriteID(rawValue: 1), path: below, content: content)
         #expect(tree.apply(write, estimate: content).events.isEmpty)
         let events = tree.add(registration(2, all)).events
         #expect(
-            events.contains { $0.registration == RegistrationID(rawValue: 1) && $0.node == tree.localValue(at: place) })
+            events.contains {
+                $0.registration == RegistrationID(rawValue: 1) && $0.node == tree.localValue(at: location)
+            })
     }
 }

@@ -81,12 +81,12 @@ import Tree
             if random.below(3) == 0 { model = model.replacingChild(keys[0], with: model) }
             let tree = tree(model)
             for id in 1...Int64(1 + random.below(6)) {
-                var place = Path([keys[random.below(3)]])
-                if random.below(3) == 0 { place = place.appending(keys[random.below(3)]) }
-                if random.below(6) == 0 { place = place.appending(.priority) }
+                var location = Path([keys[random.below(3)]])
+                if random.below(3) == 0 { location = location.appending(keys[random.below(3)]) }
+                if random.below(6) == 0 { location = location.appending(.priority) }
                 let value: Node = random.below(2) == 0 ? .null : .int(Int64(random.below(4)))
-                overwrite(tree, id, path.appending(place), value)
-                model = model.replacing(place, with: value)
+                overwrite(tree, id, path.appending(location), value)
+                model = model.replacing(location, with: value)
                 let found = tree.localValue(at: path)
                 #expect(found == model, "seed \(seed), round \(round), write \(id)")
                 if found != model { return }

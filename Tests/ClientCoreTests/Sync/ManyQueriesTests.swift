@@ -97,11 +97,11 @@ import Tree
         let rows = Node(children: (0..<Self.count).map { (key($0), row($0)) })
         _ = tree.applyServer(rows, at: list, tag: nil)
         for number in 0..<Self.count { _ = tree.add(registration(number, spec(number, nil))) }
-        let place = list.appending(.priority)
+        let location = list.appending(.priority)
         #expect(
-            tree.applyServer(.int(5), at: place, tag: nil).events.map(\.node) == [rows.withPriority(.int(5))])
+            tree.applyServer(.int(5), at: location, tag: nil).events.map(\.node) == [rows.withPriority(.int(5))])
         let content = PendingWrite.Content.overwrite(.int(6))
-        let write = PendingWrite(id: WriteID(rawValue: 1), path: place, content: content)
+        let write = PendingWrite(id: WriteID(rawValue: 1), path: location, content: content)
         #expect(tree.apply(write, estimate: content).events.map(\.node) == [rows.withPriority(.int(6))])
         #expect(tree.acknowledge(write.id, isRefused: true).events.map(\.node) == [rows.withPriority(.int(5))])
     }
@@ -115,8 +115,8 @@ import Tree
             let query = Query(index: .value, limit: number % 2 == 0 ? .first(number) : .last(number))
             _ = tree.add(registration(number, QuerySpec(path: list, query: query)))
         }
-        func updates(_ place: Int) -> Int {
-            self.updates { _ = tree.applyServer(.bool(true), at: list.appending(keys[place]), tag: nil) }
+        func updates(_ index: Int) -> Int {
+            self.updates { _ = tree.applyServer(.bool(true), at: list.appending(keys[index]), tag: nil) }
         }
         // The first few queries were added before there was an index.
         _ = updates(149)

@@ -34,9 +34,9 @@ extension SyncModel {
         // The first data is the whole selection, or all changes of it.
         if told.insert(number).inserted { return forgetAccepted(at: spec.path) }
         switch event {
-        case .put(let place, _): forgetAccepted(at: spec.path.appending(place))
-        case .patch(let place, let changes):
-            for change in changes { forgetAccepted(at: spec.path.appending(place).appending(change.path)) }
+        case .put(let location, _): forgetAccepted(at: spec.path.appending(location))
+        case .patch(let location, let changes):
+            for change in changes { forgetAccepted(at: spec.path.appending(location).appending(change.path)) }
         }
     }
 

@@ -31,11 +31,13 @@ extension SyncModel {
     mutating func changes() -> [Change] {
         var changes: [Change] = []
         for _ in 0..<(1 + random.below(3)) {
-            var place = Path([Key(random.pick(["a", "b", "c", "d"]))] + path().keys)
+            var location = Path([Key(random.pick(["a", "b", "c", "d"]))] + path().keys)
             var value = node(depth: 1)
-            if random.oneIn(8) { (place, value) = (place.appending(.priority), priority(always: true)) }
-            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
-            changes.append(Change(path: place, value: value))
+            if random.oneIn(8) { (location, value) = (location.appending(.priority), priority(always: true)) }
+            guard !changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) else {
+                continue
+            }
+            changes.append(Change(path: location, value: value))
         }
         return changes
     }

@@ -31,11 +31,11 @@ extension SyncModel {
 
     private static func applying(_ event: ChangeEvent, to node: Node?) -> Node? {
         switch event {
-        case .put(let place, let value):
-            guard node != nil || place.isRoot else { return nil }
-            return (node ?? .null).replacing(place, with: value)
-        case .patch(let place, let changes):
-            return changes.reduce(node) { $0?.replacing(place.appending($1.path), with: $1.value) }
+        case .put(let location, let value):
+            guard node != nil || location.isRoot else { return nil }
+            return (node ?? .null).replacing(location, with: value)
+        case .patch(let location, let changes):
+            return changes.reduce(node) { $0?.replacing(location.appending($1.path), with: $1.value) }
         }
     }
 }

@@ -150,20 +150,20 @@ struct SyncModel {
             content =
                 random.oneIn(2) ? .overwrite(increment) : .merge([Change(path: Path([Key("b")]), value: increment)])
         }
-        var place = path()
-        if random.oneIn(6), place.depth > 0 {
-            place = place.appending(.priority)
+        var location = path()
+        if random.oneIn(6), location.depth > 0 {
+            location = location.appending(.priority)
             content = .overwrite(priority(always: true))
         }
-        let write = PendingWrite(id: numbers.write(), path: place, content: content)
+        let write = PendingWrite(id: numbers.write(), path: location, content: content)
         let counted = counted(write)
         pending.append(write)
         requests.append(.write(write))
         cache?.save(write)
         follow(client.apply(write, estimate: content), "write \(write.id.rawValue) \(write.path) \(Self.text(content))")
         checkCounted(write, counted)
-        let places = changes(of: write).map(\.path)
-        follow(transactions.overridden(at: places), "overridden")
+        let paths = changes(of: write).map(\.path)
+        follow(transactions.overridden(at: paths), "overridden")
     }
 
     mutating func deliver(_ group: [SyncModelServer.Message]) {
@@ -187,16 +187,16 @@ struct SyncModel {
             note(event, number)
             if behind[number] == nil || told.contains(number) { forgetAccepted(event, spec, number) }
             switch event {
-            case .put(let place, let node):
-                bareListens.heard(at: spec.path.appending(place), tag: tag)
+            case .put(let location, let node):
+                bareListens.heard(at: spec.path.appending(location), tag: tag)
                 follow(
-                    client.applyServer(node, at: spec.path.appending(place), tag: tag),
-                    "put \(place) of \(Self.text(spec)) \(Self.text(node))")
-            case .patch(let place, let changes):
-                bareListens.heard(at: spec.path.appending(place), tag: tag)
+                    client.applyServer(node, at: spec.path.appending(location), tag: tag),
+                    "put \(location) of \(Self.text(spec)) \(Self.text(node))")
+            case .patch(let location, let changes):
+                bareListens.heard(at: spec.path.appending(location), tag: tag)
                 follow(
-                    client.applyServer(changes, at: spec.path.appending(place), tag: tag),
-                    "patch \(place) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
+                    client.applyServer(changes, at: spec.path.appending(location), tag: tag),
+                    "patch \(location) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
             }
         case .same(let node, let spec, _, let number):
             guard received.contains(where: { $0.number == number }) else { break }
@@ -207,21 +207,21 @@ struct SyncModel {
             guard received.contains(where: { $0.number == number }) else { break }
             completed(spec, tag, number, isNothing: isNothing)
         case .answer(let id, let isRefused):
-            let places = pending.first { $0.id == id }.map { changes(of: $0).map(\.path) } ?? []
+            let paths = pending.first { $0.id == id }.map { changes(of: $0).map(\.path) } ?? []
             if !isRefused { noteAccepted(id) }
             pending.removeAll { $0.id == id }
             follow(client.acknowledge(id, isRefused: isRefused), "answer \(id.rawValue) \(isRefused)")
-            for place in places where isRefused { follow(transactions.dataChanged(at: place), "refused") }
+            for location in paths where isRefused { follow(transactions.dataChanged(at: location), "refused") }
         case .transactionAnswer(let id, let outcome):
             answer(id, outcome)
         }
         guard case .data(let event, let spec, _, _) = message else { return }
-        let place =
+        let location =
             switch event {
-            case .put(let place, _): place
-            case .patch(let place, _): place
+            case .put(let location, _): location
+            case .patch(let location, _): location
             }
-        follow(transactions.dataChanged(at: spec.path.appending(place)), "changed")
+        follow(transactions.dataChanged(at: spec.path.appending(location)), "changed")
     }
 
     /// Whether more messages of the same state are to come.

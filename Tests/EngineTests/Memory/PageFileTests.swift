@@ -14,11 +14,11 @@ import Tree
         try withScratchDirectory { directory in
             let file = try PageFile(in: directory, mostBytes: 1 << 20, Self.logger) { fatalError($0) }
             let texts = (0..<40).map { Array("page \($0) ".utf8) + Array(repeating: UInt8($0), count: $0 * 97) }
-            let places = try texts.map { text in try #require(text.withUnsafeBytes { file.write($0) }) }
-            for (text, place) in zip(texts, places).reversed() {
-                #expect(try file.withBytes(at: place) { Array($0) } == text)
+            let locations = try texts.map { text in try #require(text.withUnsafeBytes { file.write($0) }) }
+            for (text, location) in zip(texts, locations).reversed() {
+                #expect(try file.withBytes(at: location) { Array($0) } == text)
             }
-            for place in places { file.free(place) }
+            for location in locations { file.free(location) }
             #expect(file.usedBytes == 0)
         }
     }
@@ -27,9 +27,9 @@ import Tree
         try withScratchDirectory { directory in
             let file = try PageFile(in: directory, mostBytes: 8_192, Self.logger) { fatalError($0) }
             let text = Array(repeating: UInt8(7), count: 1_000)
-            let places = (0..<20).compactMap { _ in text.withUnsafeBytes { file.write($0) } }
-            #expect(places.count == 8)
-            file.free(places[3])
+            let locations = (0..<20).compactMap { _ in text.withUnsafeBytes { file.write($0) } }
+            #expect(locations.count == 8)
+            file.free(locations[3])
             #expect(text.withUnsafeBytes { file.write($0) } != nil, "what was freed can be had again")
             #expect(text.withUnsafeBytes { file.write($0) } == nil)
         }
@@ -45,12 +45,12 @@ import Tree
     @Test func damageIsNoticed() throws {
         try withScratchDirectory { directory in
             let file = try PageFile(in: directory, mostBytes: 1 << 20, Self.logger) { fatalError($0) }
-            let place = try #require(Array("some text".utf8).withUnsafeBytes { file.write($0) })
+            let location = try #require(Array("some text".utf8).withUnsafeBytes { file.write($0) })
             let other = try #require(Array(repeating: UInt8(1), count: 400).withUnsafeBytes { file.write($0) })
             // This corresponds to the first page written at the offset of the second.
-            let moved = PageLocation(offset: other.offset, length: place.length)
+            let moved = PageLocation(offset: other.offset, length: location.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: moved) { _ in } }
-            let behind = PageLocation(offset: 1 << 16, length: place.length)
+            let behind = PageLocation(offset: 1 << 16, length: location.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: behind) { _ in } }
         }
     }

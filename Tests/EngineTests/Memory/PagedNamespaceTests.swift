@@ -116,10 +116,10 @@ import Tree
         try withPages { url, budget, makeEngine in
             let engine = try makeEngine(url)
             try Self.using(engine) { namespace in
-                let place = Path(splitting: "rooms/7")
+                let path = Path(splitting: "rooms/7")
                 let listener = RecordingListener()
-                listener.started(namespace.subscribe(listener, at: place), at: place)
-                defer { namespace.unsubscribe(listener, at: place) }
+                listener.started(namespace.subscribe(listener, at: path), at: path)
+                defer { namespace.unsubscribe(listener, at: path) }
                 let text = String(repeating: "text ", count: 200)
                 for number in 0..<6_000 {
                     let path = Path(splitting: "rooms/\(number % 10)/m\(100_000 + number)")
@@ -165,9 +165,9 @@ import Tree
             let engine = try makeEngine(url)
             let text = String(repeating: "x", count: 100_000)
             for number in 0..<12 {
-                for place in 0..<15 {
-                    let value = Node.string("\(number)-\(place) " + text)
-                    let outcome = try engine.namespace("n\(number)").write(.set("a\(place)", value, byteCount: 100_000))
+                for index in 0..<15 {
+                    let value = Node.string("\(number)-\(index) " + text)
+                    let outcome = try engine.namespace("n\(number)").write(.set("a\(index)", value, byteCount: 100_000))
                     try #require(outcome?.committedSeq != nil)
                 }
             }

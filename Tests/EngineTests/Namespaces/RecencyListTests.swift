@@ -12,27 +12,27 @@ import Testing
         var uses: [Int: Int64] = [:]
         for step in 0..<2_000 {
             let now = Int64(step / 3)
-            let place = random.below(20)
-            if let index = model.firstIndex(of: place) {
+            let element = random.below(20)
+            if let index = model.firstIndex(of: element) {
                 model.remove(at: index)
                 if random.oneIn(3) {
-                    list.remove(place)
+                    list.remove(element)
                 } else {
-                    list.use(place, at: now)
-                    uses[place] = now
-                    model.append(place)
+                    list.use(element, at: now)
+                    uses[element] = now
+                    model.append(element)
                 }
             } else {
-                list.append(place, at: now)
-                uses[place] = now
-                model.append(place)
+                list.append(element, at: now)
+                uses[element] = now
+                model.append(element)
             }
             #expect(model.allSatisfy { list.lastUse(of: $0) == uses[$0] }, "seed \(seed)")
             var order: [Int] = []
             var next = list.first
-            while let place = next {
-                order.append(place)
-                next = list.next(after: place)
+            while let element = next {
+                order.append(element)
+                next = list.next(after: element)
             }
             #expect(order == model, "seed \(seed)")
             #expect(list.first == model.first && list.count == model.count, "seed \(seed)")

@@ -69,11 +69,11 @@ import Tree
                 problems.append("the log reaches from \(extent.oldest) to \(extent.head)")
             }
             var lines: [[UInt8]] = []
-            var place = LogPosition(seq: 0)
+            var position = LogPosition(seq: 0)
             while true {
-                let slice = try ask { logs.slice(view, at: place, $0) }
+                let slice = try ask { logs.slice(view, at: position, $0) }
                 lines += slice.lines
-                place = slice.end
+                position = slice.end
                 if slice.isAtEnd { break }
             }
             if lines != (try expected(url, namespace)) { problems.append("the reader got \(lines.count) other lines") }

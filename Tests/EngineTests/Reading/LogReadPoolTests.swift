@@ -18,22 +18,22 @@ import Tree
     /// The lines that were read, and the end of each slice with the number of lines before it.
     private struct Read {
         var lines: [[UInt8]] = []
-        var ends: [(place: LogPosition, lines: Int)] = []
+        var ends: [(position: LogPosition, lines: Int)] = []
     }
 
     /// Reads from a position to the log's end, slice by slice, and checks that every slice makes progress.
     private func readAll(
-        _ engine: TestEngine, _ view: LogView, from place: LogPosition = LogPosition(seq: 0)
+        _ engine: TestEngine, _ view: LogView, from position: LogPosition = LogPosition(seq: 0)
     ) throws -> Read {
         var read = Read()
-        var place = place
+        var position = position
         while true {
-            let slice = try engine.slice(view, at: place).get()
+            let slice = try engine.slice(view, at: position).get()
             read.lines += slice.lines
             read.ends.append((slice.end, read.lines.count))
             if slice.isAtEnd { return read }
-            #expect(slice.end != place)
-            place = slice.end
+            #expect(slice.end != position)
+            position = slice.end
         }
     }
 
@@ -88,7 +88,7 @@ import Tree
                 #expect(read.lines == (try expected(url, namespace, path)), "\(path)")
                 // Reading from the position between any two slices gives the remaining lines.
                 for (index, end) in read.ends.enumerated() where index % 5 == 2 {
-                    let rest = try readAll(engines[0], view(namespace, path), from: end.place)
+                    let rest = try readAll(engines[0], view(namespace, path), from: end.position)
                     #expect(rest.lines == Array(read.lines[end.lines...]))
                 }
             }
@@ -117,15 +117,15 @@ import Tree
             let namespace = try engines[0].namespace()
             for value in 1...4 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let view = view(namespace)
-            let places = try readAll(engines[0], view).ends.map { $0.place }
+            let positions = try readAll(engines[0], view).ends.map { $0.position }
             let beyond = engines[0].slice(view, at: LogPosition(seq: 5))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try beyond.get() }
-            let another = engines[0].slice(view, at: LogPosition(seq: 2, batch: places[2].batch))
+            let another = engines[0].slice(view, at: LogPosition(seq: 2, batch: positions[2].batch))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try another.get() }
             let noParts = engines[0].slice(view, at: LogPosition(seq: 2, inside: .init(part: 0, lines: 0)))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try noParts.get() }
-            let end = try engines[0].slice(view, at: places[3]).get()
-            #expect(end.lines.isEmpty && end.isAtEnd && end.end == places[3])
+            let end = try engines[0].slice(view, at: positions[3]).get()
+            #expect(end.lines.isEmpty && end.isAtEnd && end.end == positions[3])
             let nowhere = LogView(namespace: 999, name: "gone", path: .root, hasOrigins: true)
             let gone = engines[0].slice(nowhere, at: LogPosition(seq: 0))
             #expect(throws: LogReadError.engine(.unknownNamespace("gone"))) { try gone.get() }
@@ -145,13 +145,13 @@ import Tree
     }
 
     /// Returns the positions between the slices of an import, one for each part, with the import's seq.
-    private func places(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws
+    private func positions(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws
         -> [LogPosition]
     {
         try fill(url, namespace)
-        let places = try readAll(engine, view(namespace)).ends.map(\.place).filter { $0.inside != nil }
-        #expect(places.count > 4 && places.allSatisfy { $0.seq == 6 })
-        return places
+        let positions = try readAll(engine, view(namespace)).ends.map(\.position).filter { $0.inside != nil }
+        #expect(positions.count > 4 && positions.allSatisfy { $0.seq == 6 })
+        return positions
     }
 
     /// After a failover another entry may have the seq of the entry that a reader is inside of.
@@ -160,14 +160,14 @@ import Tree
             settings.logReads.sliceParts = 1
         } _: { url, engines in
             let namespace = try engines[0].namespace()
-            let place = try places(inside: namespace, url, engines[0])[2]
-            var wrong = [place, place, place, place]
+            let position = try positions(inside: namespace, url, engines[0])[2]
+            var wrong = [position, position, position, position]
             wrong[0].batch = Array(repeating: 7, count: 16)
             wrong[1].batch = nil
             wrong[2].inside = .init(part: 1_000, lines: 0)
             wrong[3].seq = 7
-            for place in wrong {
-                let slice = engines[0].slice(view(namespace), at: place)
+            for position in wrong {
+                let slice = engines[0].slice(view(namespace), at: position)
                 #expect(throws: LogReadError.otherHistory(head: 9)) { try slice.get() }
             }
         }
@@ -179,8 +179,8 @@ import Tree
             settings.logReads.sliceParts = 1
         } _: { url, engines in
             let namespace = try engines[0].namespace()
-            for place in try places(inside: namespace, url, engines[0]) {
-                let slice = engines[0].slice(view(namespace, "a"), at: place)
+            for position in try positions(inside: namespace, url, engines[0]) {
+                let slice = engines[0].slice(view(namespace, "a"), at: position)
                 #expect(throws: LogReadError.otherHistory(head: 9)) { try slice.get() }
             }
         }
@@ -192,14 +192,14 @@ import Tree
             settings.logReads.sliceParts = 3
         } _: { url, engines in
             let namespace = try engines[0].namespace()
-            let inside = try places(inside: namespace, url, engines[0])[0]
+            let inside = try positions(inside: namespace, url, engines[0])[0]
             let whole = try readAll(engines[0], view(namespace)).lines
             try runScript("delete from pathmirror.log_part where part > 0", on: url)
             let before = try engines[0].slice(view(namespace), at: LogPosition(seq: 0)).get()
             #expect(before.lines == Array(whole.prefix(6)) && before.end.seq == 6 && !before.isAtEnd)
             var next: LogPosition?
-            for place in [before.end, LogPosition(seq: 6), inside] {
-                let answer = Result { try readAll(engines[0], view(namespace), from: place) }
+            for position in [before.end, LogPosition(seq: 6), inside] {
+                let answer = Result { try readAll(engines[0], view(namespace), from: position) }
                 let error = #expect(throws: LogReadError.self) { try answer.get() }
                 guard case .damaged(let found) = error else {
                     Issue.record("\(String(describing: error))")
@@ -220,10 +220,10 @@ import Tree
             settings.logReads.sliceParts = 3
         } _: { url, engines in
             let namespace = try engines[0].namespace()
-            let place = try places(inside: namespace, url, engines[0])[0]
+            let position = try positions(inside: namespace, url, engines[0])[0]
             let sql = try PostgresConnection(url)
             defer { sql.close() }
-            let starts = [place, LogPosition(seq: 6)]
+            let starts = [position, LogPosition(seq: 6)]
             for script in [
                 "update pathmirror.namespace set retained_from = 8; delete from pathmirror.log_part where part > 3",
                 "delete from pathmirror.log_part", "delete from pathmirror.log where seq < 8",
@@ -248,8 +248,8 @@ import Tree
             for value in 1...40 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let (view, logs) = (view(namespace), engines[0].engine.logs)
             let order = Condition<[String]>([])
-            @Sendable func readOn(_ place: LogPosition) {
-                logs.slice(view, at: place) { result in
+            @Sendable func readOn(_ position: LogPosition) {
+                logs.slice(view, at: position) { result in
                     guard case .success(let slice) = result else { return }
                     order.broadcast { $0.append("whole") }
                     if !slice.isAtEnd { readOn(slice.end) }
@@ -281,9 +281,9 @@ import Tree
 
 extension TestEngine {
     /// Reads one slice, and waits for it.
-    fileprivate func slice(_ view: LogView, at place: LogPosition) -> Result<LogSlice, LogReadError> {
+    fileprivate func slice(_ view: LogView, at position: LogPosition) -> Result<LogSlice, LogReadError> {
         let answer = Condition<Result<LogSlice, LogReadError>?>(nil)
-        engine.logs.slice(view, at: place) { result in answer.broadcast { $0 = result } }
+        engine.logs.slice(view, at: position) { result in answer.broadcast { $0 = result } }
         return answer.wait(milliseconds: 20_000) { $0 } ?? .failure(.engine(.unavailable("not answered in 20 s")))
     }
 }

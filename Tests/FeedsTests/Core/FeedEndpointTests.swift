@@ -4,11 +4,12 @@ import Testing
 
 /// Tests of the address at which a gateway announces itself to other gateways.
 @Suite struct FeedEndpointTests {
-    private typealias Place = FeedEndpoint.Place
+    private typealias Address = FeedEndpoint.Address
 
     private func address(_ plain: (String, UInt16)?, _ secure: (String, UInt16)?, from host: String?) -> String {
         let endpoint = FeedEndpoint(
-            plain: plain.map { Place(host: $0.0, port: $0.1) }, secure: secure.map { Place(host: $0.0, port: $0.1) })
+            plain: plain.map { Address(host: $0.0, port: $0.1) }, secure: secure.map { Address(host: $0.0, port: $0.1) }
+        )
         let (address, isSecure) = endpoint.address(from: host)
         #expect(isSecure == address.hasPrefix("https:"))
         return address

@@ -54,11 +54,11 @@ import Testing
     /// messages were not read again.
     @Test func whatIsKnownOfFormerDeliveriesEndsWithThem() {
         let second = runThatHasTheFirstOfTwoBack()
-        #expect(second.adoptedPlaces == [position(2)])
+        #expect(second.adoptedPositions == [position(2)])
         #expect(second.formerDeliveries.count == 1)
         #expect(!second.overtaken.isEmpty)
         second.advance(to: FeedMachine.Moment(monotonic: 1_000, unix: 1_000))
-        #expect(second.adoptedPlaces == [])
+        #expect(second.adoptedPositions == [])
         #expect(second.formerDeliveries.isEmpty)
         #expect(second.overtaken.isEmpty)
     }
@@ -80,7 +80,7 @@ import Testing
             FeedMachine.Settings(), from: FeedProgress(seq: 0, handedTo: 3), adoptedThrough: former == nil ? 0 : 3,
             adoptedUntil: 1_000, firstDelivery: former.map { $0.firstDelivery + 1 << 32 } ?? 0)
         guard let former else { return machine }
-        machine.adoptedPlaces = former.heldPlaces.union(former.adoptedPlaces ?? [])
+        machine.adoptedPositions = former.heldPositions.union(former.adoptedPositions ?? [])
         machine.adoptedKeys = former.heldKeys
         machine.overtaken = former.overtaken
         machine.formerDeliveries = former.heldDeliveries

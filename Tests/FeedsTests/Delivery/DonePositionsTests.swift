@@ -6,7 +6,7 @@ import Testing
 
 /// Checks the tracking of done positions against a plain list, and that no other operation marks a position as done.
 @Suite struct DonePositionsTests {
-    private func place(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
+    private func position(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
 
     private func cause(_ body: () throws(FeedInvariantError) -> Void) -> FeedInvariantError.Cause? {
         do throws(FeedInvariantError) {
@@ -21,39 +21,39 @@ import Testing
     @Test func anyOrderOfClosing() throws {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<300 {
-            var places = DonePositions(from: FeedProgress(seq: 0))
+            var tracker = DonePositions(from: FeedProgress(seq: 0))
             var open: [OpenPosition] = []
             var done: [FeedPosition: Bool] = [:]
             // An entry has the same messages whenever it is read.
             let counts = (0..<130).map { _ in Int64(random.below(4)) }
-            defer { places.removeAll() }
+            defer { tracker.removeAll() }
             var seq: Int64 = 0
             for _ in 0..<random.below(120) {
                 switch random.below(5) {
                 case 0, 1:
                     seq += 1
                     for index in 0..<counts[Int(seq)] {
-                        let next = OpenPosition(place(seq, index))
-                        let isOpen = try places.open(next)
+                        let next = OpenPosition(position(seq, index))
+                        let isOpen = try tracker.open(next)
                         #expect(isOpen == (done[next.position] == nil))
                         if isOpen { open.append(next) }
                         done[next.position] = !isOpen
                     }
-                    _ = places.read(to: LogCursor(seq: seq))
+                    _ = tracker.read(to: LogCursor(seq: seq))
                 case 2 where !open.isEmpty, 3 where !open.isEmpty:
                     let closed = open.remove(at: random.below(open.count))
-                    try places.close(closed)
+                    try tracker.close(closed)
                     done[closed.position] = true
                 default:
-                    let progress = try places.progress(handedTo: seq, held: open.count).progress
+                    let progress = try tracker.progress(handedTo: seq, held: open.count).progress
                     for (position, isDone) in done { #expect(progress.isDone(position) == isDone, "\(position)") }
-                    #expect(places.first == open.map(\.position).min())
+                    #expect(tracker.first == open.map(\.position).min())
                     guard random.oneIn(4) else { continue }
                     // A new owner starts from the progress, and reads messages that are not done again.
-                    places.removeAll()
+                    tracker.removeAll()
                     open = []
                     done = done.filter { $0.value }
-                    places = DonePositions(from: progress)
+                    tracker = DonePositions(from: progress)
                     seq = progress.seq
                 }
             }
@@ -61,59 +61,59 @@ import Testing
     }
 
     @Test func whatIsOutOfOrderIsRefused() throws {
-        var places = DonePositions(from: FeedProgress(seq: 0))
-        defer { places.removeAll() }
-        let kept = OpenPosition(place(2, 1))
-        let isOpen = try places.open(kept)
+        var tracker = DonePositions(from: FeedProgress(seq: 0))
+        defer { tracker.removeAll() }
+        let kept = OpenPosition(position(2, 1))
+        let isOpen = try tracker.open(kept)
         #expect(isOpen)
-        for position in [place(2, 1), place(2, 0), place(1, 5)] {
-            let refused = cause { () throws(FeedInvariantError) in _ = try places.open(OpenPosition(position)) }
+        for position in [position(2, 1), position(2, 0), position(1, 5)] {
+            let refused = cause { () throws(FeedInvariantError) in _ = try tracker.open(OpenPosition(position)) }
             #expect(refused == .outOfOrder(position, after: kept.position))
         }
-        let again = cause { () throws(FeedInvariantError) in _ = try places.open(kept) }
+        let again = cause { () throws(FeedInvariantError) in _ = try tracker.open(kept) }
         #expect(again == .alreadyOpen(kept.position))
-        let isNews = places.read(to: LogCursor(seq: 4))
+        let isNews = tracker.read(to: LogCursor(seq: 4))
         #expect(isNews)
-        let late = cause { () throws(FeedInvariantError) in _ = try places.open(OpenPosition(place(4, 9))) }
-        #expect(late == .outOfOrder(place(4, 9), after: place(5)))
+        let late = cause { () throws(FeedInvariantError) in _ = try tracker.open(OpenPosition(position(4, 9))) }
+        #expect(late == .outOfOrder(position(4, 9), after: position(5)))
         // The errors have changed nothing.
-        #expect(places.count == 1 && places.first == kept.position)
-        let progress = try places.progress(handedTo: 4, held: 1).progress
+        #expect(tracker.count == 1 && tracker.first == kept.position)
+        let progress = try tracker.progress(handedTo: 4, held: 1).progress
         #expect(progress.seq == 1 && progress.index == 1 && progress.done.ranges.isEmpty)
     }
 
     @Test func whatIsNotOpenIsNotClosed() throws {
-        var places = DonePositions(from: FeedProgress(seq: 0))
-        defer { places.removeAll() }
-        let first = OpenPosition(place(1))
-        let second = OpenPosition(place(2))
-        let unopened = cause { () throws(FeedInvariantError) in try places.close(first) }
-        #expect(unopened == .notOpen(place(1)))
-        for place in [first, second] { _ = try places.open(place) }
-        try places.close(second)
-        let twice = cause { () throws(FeedInvariantError) in try places.close(second) }
-        #expect(twice == .notOpen(place(2)))
-        let miscounted = cause { () throws(FeedInvariantError) in _ = try places.progress(handedTo: 2, held: 2) }
+        var tracker = DonePositions(from: FeedProgress(seq: 0))
+        defer { tracker.removeAll() }
+        let first = OpenPosition(position(1))
+        let second = OpenPosition(position(2))
+        let unopened = cause { () throws(FeedInvariantError) in try tracker.close(first) }
+        #expect(unopened == .notOpen(position(1)))
+        for position in [first, second] { _ = try tracker.open(position) }
+        try tracker.close(second)
+        let twice = cause { () throws(FeedInvariantError) in try tracker.close(second) }
+        #expect(twice == .notOpen(position(2)))
+        let miscounted = cause { () throws(FeedInvariantError) in _ = try tracker.progress(handedTo: 2, held: 2) }
         #expect(miscounted == .miscounted(open: 1, held: 2))
-        let progress = try places.progress(handedTo: 2, held: 1).progress
-        #expect(!progress.isDone(place(1)))
+        let progress = try tracker.progress(handedTo: 2, held: 1).progress
+        #expect(!progress.isDone(position(1)))
     }
 
     /// Checks that a position that was not opened is accepted only for a stored message.
     @Test func onlyWhatIsStoredPasses() throws {
-        var places = DonePositions(from: FeedProgress(seq: 0))
-        defer { places.removeAll() }
+        var tracker = DonePositions(from: FeedProgress(seq: 0))
+        defer { tracker.removeAll() }
         func slot(_ position: FeedPosition, isRetry: Bool) -> FeedMachine.Slot {
             FeedMachine.Slot(
                 FeedMessage(position: position, key: "a", content: .stored([])), number: 0, isRetry: isRetry)
         }
-        let waiting = slot(place(1), isRetry: false)
-        let passed = cause { () throws(FeedInvariantError) in try places.pass(waiting) }
-        #expect(passed == .alreadyOpen(place(1)))
-        _ = try places.open(waiting)
-        try places.pass(slot(place(2), isRetry: true))
-        let progress = try places.progress(handedTo: 2, held: 1).progress
-        #expect(!progress.isDone(place(1)) && progress.isDone(place(2)))
+        let waiting = slot(position(1), isRetry: false)
+        let passed = cause { () throws(FeedInvariantError) in try tracker.pass(waiting) }
+        #expect(passed == .alreadyOpen(position(1)))
+        _ = try tracker.open(waiting)
+        try tracker.pass(slot(position(2), isRetry: true))
+        let progress = try tracker.progress(handedTo: 2, held: 1).progress
+        #expect(!progress.isDone(position(1)) && progress.isDone(position(2)))
     }
 }
 

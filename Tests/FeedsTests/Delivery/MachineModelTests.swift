@@ -44,7 +44,7 @@ extension MachineWorld {
         check(machine.retryCount == retries.count, "\(machine.retryCount) retries counted, which are \(retries.count)")
         let parked = retries.count(where: \.isParked)
         check(machine.parkedRetryCount == parked, "\(machine.parkedRetryCount) retries parked, which are \(parked)")
-        let oldest = machine.places.first ?? retries.map(\.position).min()
+        let oldest = machine.positions.first ?? retries.map(\.position).min()
         check(machine.oldest?.position == oldest, "another message is older")
         for key in machine.keys.values {
             let ofKey = machine.slots.values.count { $0.isHeld && $0.key === key }

@@ -31,7 +31,7 @@ extension MachineWorld {
             "\(name) is delivered for the \(delivery.attempt)th time of \(settings.maxAttempts)")
         check(isRetry || position.seq <= row.progress.handedTo, "\(name) is handed out before that is written down")
         // An outstanding message that was not read again does not block other messages yet.
-        let unread = machine.adoptedPlaces ?? []
+        let unread = machine.adoptedPositions ?? []
         for (other, holding) in held where self.key(other) == key && !unread.contains(other) {
             check(
                 other != position && holding.consumer == consumer,

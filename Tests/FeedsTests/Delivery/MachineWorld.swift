@@ -177,7 +177,7 @@ final class MachineWorld {
 
     /// State that a run passes to the next one on the same gateway.
     struct Inheritance {
-        let places: Set<FeedPosition>?
+        let positions: Set<FeedPosition>?
         let overtaken: OvertakingNotes
         let deliveries: [FeedPosition: UInt64]
         let keys: Set<FeedKey>
@@ -186,7 +186,7 @@ final class MachineWorld {
 
     /// Whether the machine knows exactly which messages are outstanding.
     var knowsWhatIsOut: Bool {
-        machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
+        machine.adoptedPositions != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
     }
 
     /// Starts an owner from the row.
@@ -199,7 +199,7 @@ final class MachineWorld {
             settings, from: row.progress, adoptedThrough: former > row.progress.seq ? former : 0,
             adoptedUntil: max(now + settings.ackDeadlineMilliseconds, inheritance?.until ?? 0),
             firstDelivery: UInt64(takeovers) << 32)
-        machine.adoptedPlaces = inheritance?.places
+        machine.adoptedPositions = inheritance?.positions
         machine.adoptedKeys = inheritance?.keys ?? []
         machine.overtaken = inheritance?.overtaken ?? OvertakingNotes()
         machine.formerDeliveries = inheritance?.deliveries ?? [:]
@@ -250,13 +250,13 @@ final class MachineWorld {
     /// machine.
     func redefine() {
         if random.oneIn(2), commit != nil { finishCommit() }
-        let places = knowsWhatIsOut ? machine.heldPlaces.union(machine.adoptedPlaces ?? []) : nil
-        note("redefine, with \(places?.sorted().map { $0.id(in: "") } ?? []) out")
+        let positions = knowsWhatIsOut ? machine.heldPositions.union(machine.adoptedPositions ?? []) : nil
+        note("redefine, with \(positions?.sorted().map { $0.id(in: "") } ?? []) out")
         takeovers += 1
         crashes += 1
         begin(
             Inheritance(
-                places: places, overtaken: machine.overtaken, deliveries: machine.heldDeliveries,
+                positions: positions, overtaken: machine.overtaken, deliveries: machine.heldDeliveries,
                 keys: machine.heldKeys.union(machine.adoptedKeys), until: machine.adoptedUntil))
     }
 
@@ -379,16 +379,17 @@ final class MachineWorld {
         if random.oneIn(2) { takePage() }
     }
 
-    private func readPage(after place: FeedPosition?) -> FeedRetryPage {
-        if place == nil {
+    private func readPage(after position: FeedPosition?) -> FeedRetryPage {
+        if position == nil {
             revive()
             if settings.stopsKeys { setAside() }
         }
-        let all = retried.filter { letter in place.map { $0 < letter.position } ?? true }
+        let all = retried.filter { letter in position.map { $0 < letter.position } ?? true }
         let letters = Array(all.prefix(pageLimit))
         var page = FeedRetryPage(
-            letters: letters, after: place, last: letters.last?.position ?? place, hasMore: letters.count == pageLimit)
-        guard place == nil else { return page }
+            letters: letters, after: position, last: letters.last?.position ?? position,
+            hasMore: letters.count == pageLimit)
+        guard position == nil else { return page }
         var overview = FeedRetryPage.Overview(stored: stored)
         if settings.stopsKeys {
             overview.blockedKeys = blockedKeys

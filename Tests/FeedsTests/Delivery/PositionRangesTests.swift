@@ -26,14 +26,14 @@ import Testing
 
     /// Checks that ranges that cannot be encoded are refused without a trap.
     @Test func otherRangesAreNone() {
-        func place(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
-        #expect(PositionRanges([place(5)...place(6), place(3)...place(4)]) == nil)
-        #expect(PositionRanges([place(3)...place(5), place(5)...place(6)]) == nil)
-        #expect(PositionRanges([place(-1)...place(2)]) == nil)
-        #expect(PositionRanges([place(1, -2)...place(1, -1)]) == nil)
-        #expect(PositionRanges([place(1)...place(.max)]) == nil)
-        #expect(PositionRanges([place(1)...place(1, .max)]) == nil)
-        #expect(PositionRanges([place(3)...place(4), place(4, 1)...place(6)])?.bytes.isEmpty == false)
+        func position(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
+        #expect(PositionRanges([position(5)...position(6), position(3)...position(4)]) == nil)
+        #expect(PositionRanges([position(3)...position(5), position(5)...position(6)]) == nil)
+        #expect(PositionRanges([position(-1)...position(2)]) == nil)
+        #expect(PositionRanges([position(1, -2)...position(1, -1)]) == nil)
+        #expect(PositionRanges([position(1)...position(.max)]) == nil)
+        #expect(PositionRanges([position(1)...position(1, .max)]) == nil)
+        #expect(PositionRanges([position(3)...position(4), position(4, 1)...position(6)])?.bytes.isEmpty == false)
     }
 
     /// Checks that arbitrary bytes are refused or decode to ranges that encode to the same bytes.

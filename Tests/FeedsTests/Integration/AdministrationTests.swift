@@ -125,17 +125,17 @@ import Tree
             try bench.apply("f", Self.definition)
             try bench.serving { service in
                 try bench.drain(bench.consumer("f"), service)
-                let places: [(FeedDefinition.Start, Int64)] = [
+                let starts: [(FeedDefinition.Start, Int64)] = [
                     (.seq(5), 5), (.seq(0), 0), (.beginning, 0), (.time("2026-01-31T12:03:00Z"), 3),
                     (.time("2026-01-31T12:03:59Z"), 3), (.time("2026-01-31T11:00:00Z"), 0), (.seq(8), 8), (.now, 8),
                 ]
-                for (place, wanted) in places {
-                    let (seq, change) = try bench.administration.seek(bench.name("f"), to: place)
+                for (start, wanted) in starts {
+                    let (seq, change) = try bench.administration.seek(bench.name("f"), to: start)
                     service.moved(bench.name("f"), change)
-                    #expect(seq == wanted, "\(place)")
+                    #expect(seq == wanted, "\(start)")
                     let consumer = bench.consumer("f")
                     try bench.drain(consumer, service)
-                    #expect(consumer.ids == (wanted < 8 ? ids(wanted + 1...8) : []), "\(place)")
+                    #expect(consumer.ids == (wanted < 8 ? ids(wanted + 1...8) : []), "\(start)")
                 }
                 for wrong in [FeedDefinition.Start.seq(9), .seq(.max), .time("no-time")] {
                     #expect(throws: (any Error).self, "\(wrong)") {
@@ -204,7 +204,7 @@ import Tree
         try bench.administration.deadLetters(bench.name("f"), after: nil, limit: 100).map { $0.id(in: "test") }
     }
 
-    private func place(_ id: String) throws -> LogConnection.FeedPlace {
+    private func position(_ id: String) throws -> LogConnection.FeedPlace {
         let position = try #require(FeedPosition(id: id, in: "test"))
         return LogConnection.FeedPlace(seq: position.seq, index: position.index, isSnapshot: position.isSnapshot)
     }
@@ -226,8 +226,8 @@ import Tree
     @Test func deadLettersAreTriedAgain() throws {
         try withDead("continue") { bench, service in
             let name = bench.name("f")
-            let places = try ["test:2:0", "test:99:0"].map(place)
-            #expect(try bench.administration.retry(name, .places(places)) == 1)
+            let positions = try ["test:2:0", "test:99:0"].map(position)
+            #expect(try bench.administration.retry(name, .positions(positions)) == 1)
             let consumer = bench.consumer("f")
             #expect(consumer.consume([service]) { consumer.ids == ["test:2:0"] })
             #expect(try bench.administration.retry(name, .key("k0")) == 2)
@@ -248,9 +248,9 @@ import Tree
     @Test func deadLettersAreDropped() throws {
         try withDead("continue") { bench, service in
             let name = bench.name("f")
-            let second = try place("test:2:0")
-            #expect(try bench.administration.drop(name, .places([second])) == 1)
-            #expect(try bench.administration.drop(name, .places([])) == 0)
+            let second = try position("test:2:0")
+            #expect(try bench.administration.drop(name, .positions([second])) == 1)
+            #expect(try bench.administration.drop(name, .positions([])) == 0)
             #expect(try bench.administration.drop(name, .key("k0")) == 2)
             #expect(try dead(bench) == ["test:1:0", "test:4:0", "test:5:0"])
             #expect(try bench.administration.drop(name, .all) == 3)

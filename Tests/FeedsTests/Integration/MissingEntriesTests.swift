@@ -33,8 +33,8 @@ import Tree
                     #expect(slow.consume([service]) { slow.done.count >= round * 5 })
                     let plan = try prune(bench, keeping: 0)
                     #expect(plan.holders.map(\.name) == ["slow"])
-                    let place = try bench.status("slow").seq
-                    #expect(plan.newFrom <= place + 1)
+                    let seq = try bench.status("slow").seq
+                    #expect(plan.newFrom <= seq + 1)
                     #expect(plan.newFrom > (round - 1) * 5)
                 }
             }

@@ -11,12 +11,12 @@ import Tree
 @Suite struct MissingPartsTests {
     private static let readsPart = "select changes::text from pathmirror.log_part"
 
-    private func load(_ bench: FeedBench, _ place: String) throws {
+    private func load(_ bench: FeedBench, _ path: String) throws {
         let record = try #require(try bench.log.namespace(named: "test"))
         var settings = Importer.Settings()
         settings.bufferBytes = 1
-        let importer = try Importer(bench.log, record, at: Path(splitting: place), settings: settings)
-        for number in 0..<4 { try importer.add(Array("/\(place)/k\(number)".utf8), .int(Int64(number))) }
+        let importer = try Importer(bench.log, record, at: Path(splitting: path), settings: settings)
+        for number in 0..<4 { try importer.add(Array("/\(path)/k\(number)".utf8), .int(Int64(number))) }
         try importer.finish()
         #expect(bench.namespace.waitFor(importer.lastSeq))
     }

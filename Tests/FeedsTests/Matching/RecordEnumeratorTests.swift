@@ -39,7 +39,7 @@ import Tree
             let pattern = try PathPattern(Self.patterns[round % Self.patterns.count])
             let before = generator.tree(depth: 4)
             var after = before
-            var places: [Path] = []
+            var paths: [Path] = []
             let changes =
                 generator.random.oneIn(2)
                 ? generator.changes(atMost: 5, below: generator.path(maxDepth: 1))
@@ -51,14 +51,14 @@ import Tree
             for change in changes {
                 let value = change.path.namesPriority && !change.value.isNull ? generator.priority() : change.value
                 after = after.replacing(change.path, with: value)
-                places.append(change.path)
+                paths.append(change.path)
             }
             let wanted = Set(records(pattern, in: before) + records(pattern, in: after)).filter {
                 before[$0] != after[$0]
             }
-            let known = all(RecordEnumerator(pattern, before: before, after: after, places: places))
-            let unknown = all(RecordEnumerator(pattern, before: before, after: after, places: nil))
-            let what = Comment(rawValue: "seed \(part), round \(round), pattern \(pattern), places \(places)")
+            let known = all(RecordEnumerator(pattern, before: before, after: after, paths: paths))
+            let unknown = all(RecordEnumerator(pattern, before: before, after: after, paths: nil))
+            let what = Comment(rawValue: "seed \(part), round \(round), pattern \(pattern), places \(paths)")
             #expect(Set(unknown.map(\.path)) == wanted, what)
             #expect(known.map(\.path) == unknown.map(\.path), what)
             #expect(Set(known.map(\.path)).count == known.count, what)
@@ -75,7 +75,7 @@ import Tree
         for _ in 0..<100 {
             let before = generator.tree(depth: 3)
             let after = generator.tree(depth: 3)
-            var enumerator = RecordEnumerator(pattern, before: before, after: after, places: nil)
+            var enumerator = RecordEnumerator(pattern, before: before, after: after, paths: nil)
             let paths = all(enumerator).map(\.path)
             for count in 0..<paths.count {
                 #expect(all(enumerator).map(\.path) == Array(paths[count...]))

@@ -38,7 +38,7 @@ enum LaneBench {
     static func pass(_ lane: inout SharedReader, _ entry: Entry) -> (found: [FoundMessages], left: [SharedReader]) {
         var findings = lane.feeds.map { FoundMessages(claim: $0.claim) }
         let left = lane.pass(
-            entry, at: LogCursor(seq: entry.seq), after: after(entry, lane.root), places: entry.changes.map(\.path),
+            entry, at: LogCursor(seq: entry.seq), after: after(entry, lane.root), paths: entry.changes.map(\.path),
             &findings)
         return (findings + lane.takePartial(), left)
     }
@@ -50,7 +50,7 @@ enum LaneBench {
         for entry in entries {
             let next = after(entry, root)
             let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
-            var records = RecordEnumerator(feed.matcher.definition.pattern, before: root, after: next, places: nil)
+            var records = RecordEnumerator(feed.matcher.definition.pattern, before: root, after: next, paths: nil)
             var index: Int64 = 0
             while let change = records.nextChange() {
                 let position = FeedPosition(seq: entry.seq, index: index)

@@ -40,8 +40,8 @@ import Tree
             now += milliseconds
             return trees.look(
                 {
-                    some.enumerated().map { place, tree in
-                        SharedReaderTrees.Lane(place: place, trees: [tree], isIdle: idle.contains(place))
+                    some.enumerated().map { index, tree in
+                        SharedReaderTrees.Lane(index: index, trees: [tree], isIdle: idle.contains(index))
                     }
                 }, gateway: { gateway }, now: { now }, in: { budget.room { true } })
         }

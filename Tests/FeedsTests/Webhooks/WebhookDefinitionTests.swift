@@ -120,7 +120,7 @@ import Tree
         let texts = problems.map { "\($0.part): \($0.reason)" }
         #expect(texts.contains { $0.hasPrefix(expected) }, "\(texts)")
         #expect(!texts.contains { $0.contains("hunter2") }, "a mistake does not give a secret away")
-        #expect(problems.allSatisfy { $0.place != nil })
+        #expect(problems.allSatisfy { $0.position != nil })
     }
 
     @Test func tooManyHeaders() throws {

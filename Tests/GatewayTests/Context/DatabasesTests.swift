@@ -20,7 +20,7 @@ import Testing
                     DatabaseRecord(
                         name: "b", host: "h", port: nil, databaseName: "x",
                         installation: "00000000-0000-0000-0000-000000000001"))
-                try connection.place("away", in: "b")
+                try connection.setPlacement("away", in: "b")
                 try map.look(connection, isNew: true)
 
                 // The namespace is placed in a database for which there are no connection settings yet.
@@ -76,7 +76,7 @@ import Testing
                     DatabaseRecord(
                         name: "b", host: "h", port: nil, databaseName: "x",
                         installation: "00000000-0000-0000-0000-000000000001"))
-                try connection.place("m", in: "b")
+                try connection.setPlacement("m", in: "b")
                 try map.look(connection, isNew: true)
                 let before = try other.namespace("m")
                 #expect(databases.liveNamespace("m") === before)
@@ -84,10 +84,10 @@ import Testing
                 let elsewhere = try LogConnection(otherURL)
                 defer { elsewhere.close() }
                 #expect(try elsewhere.removeNamespace(before.id))
-                try connection.place("m", in: nil)
+                try connection.setPlacement("m", in: nil)
                 try map.look(connection, isNew: false)
                 #expect(databases.liveNamespace("m") == nil)
-                try connection.place("m", in: "b")
+                try connection.setPlacement("m", in: "b")
                 try map.look(connection, isNew: false)
                 #expect(databases.liveNamespace("m") == nil)
                 let now = try other.namespace("m")
@@ -97,8 +97,8 @@ import Testing
                 // The placement changes twice between two polls. The engine cannot know whether the namespace was away,
                 // so it compares.
                 #expect(try elsewhere.removeNamespace(now.id))
-                try connection.place("m", in: nil)
-                try connection.place("m", in: "b")
+                try connection.setPlacement("m", in: nil)
+                try connection.setPlacement("m", in: "b")
                 try map.look(connection, isNew: false)
                 #expect(eventually { now.hasEnded })
                 #expect(try other.namespace("m").id != now.id)

@@ -10,22 +10,22 @@ struct LogPositionTextTests {
         let seq =
             Bool.random(using: &generator)
             ? Int64.random(in: 0...5, using: &generator) : .random(in: 0...LogPositionText.maxSeq, using: &generator)
-        var place = LogPosition(seq: seq)
+        var position = LogPosition(seq: seq)
         if Bool.random(using: &generator) {
-            place.batch = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            position.batch = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
         }
         if Bool.random(using: &generator) {
             let part =
                 Bool.random(using: &generator)
                 ? Int32.random(in: 0...4, using: &generator) : .random(in: 0 ..< .max, using: &generator)
-            place.inside = LogPosition.Inside(part: part, lines: .random(in: 0...part, using: &generator))
+            position.inside = LogPosition.Inside(part: part, lines: .random(in: 0...part, using: &generator))
         }
-        return place
+        return position
     }
 
     /// The sort key of a log position, as numbers.
-    private static func order(_ place: LogPosition) -> [Int64] {
-        [place.seq, place.inside.map { Int64($0.part) + 1 } ?? 0]
+    private static func order(_ position: LogPosition) -> [Int64] {
+        [position.seq, position.inside.map { Int64($0.part) + 1 } ?? 0]
     }
 
     @Test func `offsets come back, and order as texts`() {
@@ -33,7 +33,7 @@ struct LogPositionTextTests {
         for _ in 0..<2_000 {
             let (one, other) = (Self.random(&generator), Self.random(&generator))
             let text = LogPositionText.offset(one)
-            #expect(LogPositionText.place(offset: text) == one)
+            #expect(LogPositionText.position(offset: text) == one)
             #expect(!text.contains { ",&=?/ ".contains($0) } && text.utf8.count < 256 && text != "-1" && text != "now")
             guard Self.order(one) != Self.order(other) else { continue }
             let isBefore = Self.order(one).lexicographicallyPrecedes(Self.order(other))
@@ -54,6 +54,6 @@ struct LogPositionTextTests {
         "0000000000000000004_\(zeros)_\(zeros)_AAAA_",
         "0000000000000000004_\(zeros)_\(zeros)_" + String(repeating: "A", count: 64),
     ]) func `offsets that are none`(_ text: String) {
-        #expect(LogPositionText.place(offset: text) == nil)
+        #expect(LogPositionText.position(offset: text) == nil)
     }
 }

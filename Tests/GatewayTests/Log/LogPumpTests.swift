@@ -6,28 +6,28 @@ import Testing
 
 /// Checks that a reader receives each entry once and in order, and no more than it accepts, for every order of events.
 struct LogPumpTests {
-    private func place(_ seq: Int64) -> LogPosition { LogPosition(seq: seq) }
+    private func position(_ seq: Int64) -> LogPosition { LogPosition(seq: seq) }
 
     @Test func `from slice to slice, and then waits`() {
-        var pump = LogPump(at: place(0))
-        #expect(pump.received(to: place(5), isAtEnd: false, isFull: false) == .read(place(5)))
-        #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
+        var pump = LogPump(at: position(0))
+        #expect(pump.received(to: position(5), isAtEnd: false, isFull: false) == .read(position(5)))
+        #expect(pump.received(to: position(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
         #expect(pump.isAtEnd)
-        #expect(pump.woke(isFull: false) == .read(place(9)))
+        #expect(pump.woke(isFull: false) == .read(position(9)))
         // A wake during a read has no effect: the answer will include the new entry.
         #expect(pump.woke(isFull: false) == .nothing && pump.drained() == .nothing)
-        #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
+        #expect(pump.received(to: position(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
     }
 
     @Test func `nothing is read for a client that takes nothing`() {
-        var pump = LogPump(at: place(0))
-        #expect(pump.received(to: place(5), isAtEnd: false, isFull: true) == .nothing)
+        var pump = LogPump(at: position(0))
+        #expect(pump.received(to: position(5), isAtEnd: false, isFull: true) == .nothing)
         #expect(pump.woke(isFull: true) == .nothing)
-        #expect(pump.drained() == .read(place(5)))
-        #expect(pump.received(to: place(6), isAtEnd: true, isFull: true) == .awaitEntry(7))
+        #expect(pump.drained() == .read(position(5)))
+        #expect(pump.received(to: position(6), isAtEnd: true, isFull: true) == .awaitEntry(7))
         #expect(pump.woke(isFull: true) == .nothing)
         #expect(!pump.isAtEnd)
-        #expect(pump.drained() == .read(place(6)))
+        #expect(pump.drained() == .read(position(6)))
     }
 
     /// Checks that the client receives all entries while the log grows, the client reads at random times, and wakes
@@ -35,15 +35,15 @@ struct LogPumpTests {
     /// full.
     @Test(arguments: 0..<200 as Range<UInt64>) func `any order of events`(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var pump = LogPump(at: place(0))
+        var pump = LogPump(at: position(0))
         var (head, given, queued) = (Int64(0), Int64(0), 0)
-        var reading: LogPosition? = place(0)
+        var reading: LogPosition? = position(0)
         var awaited: Int64?
         func follow(_ ask: LogPump.Ask) {
             switch ask {
-            case .read(let place):
-                #expect(reading == nil && place.seq == given && queued <= 2)
-                reading = place
+            case .read(let position):
+                #expect(reading == nil && position.seq == given && queued <= 2)
+                reading = position
             case .awaitEntry(let seq): awaited = seq
             case .nothing: break
             }
@@ -52,9 +52,9 @@ struct LogPumpTests {
             switch choice {
             case 0: head += Int64.random(in: 0...3, using: &generator)
             case 1:
-                guard let place = reading else { return }
+                guard let position = reading else { return }
                 reading = nil
-                let end = min(head, place.seq + 2)
+                let end = min(head, position.seq + 2)
                 queued += Int(end - given)
                 given = end
                 follow(pump.received(to: LogPosition(seq: end), isAtEnd: end == head, isFull: queued > 2))

@@ -12,8 +12,8 @@ import Tree
     private final class Somewhere: Sendable {}
     private static let namespace = Somewhere()
 
-    private static func place(_ path: String, isPretty: Bool = false) -> EncodedValueCache.Place {
-        EncodedValueCache.Place(
+    private static func key(_ path: String, isPretty: Bool = false) -> EncodedValueCache.CacheKey {
+        EncodedValueCache.CacheKey(
             namespace: ObjectIdentifier(namespace), path: Path(splitting: path), form: .plain, isPretty: isPretty)
     }
 
@@ -34,31 +34,31 @@ import Tree
     @Test func whatIsTheSameIsFound() throws {
         for node in [Self.string(5_000), Self.tree(100)] {
             let values = Self.values()
-            let place = Self.place("/a")
-            #expect(values.find(place, node) == nil)
-            values.keep(try Self.kept(node), at: place)
-            #expect(values.find(place, node)?.text == JSONWriter.encode(node, form: .plain))
-            #expect(values.find(Self.place("/a", isPretty: true), node) == nil)
-            #expect(values.find(Self.place("/b"), node) == nil)
+            let key = Self.key("/a")
+            #expect(values.find(key, node) == nil)
+            values.keep(try Self.kept(node), at: key)
+            #expect(values.find(key, node)?.text == JSONWriter.encode(node, form: .plain))
+            #expect(values.find(Self.key("/a", isPretty: true), node) == nil)
+            #expect(values.find(Self.key("/b"), node) == nil)
         }
     }
 
     @Test func whatHasChangedIsNot() throws {
         let values = Self.values()
-        let place = Self.place("/a")
+        let key = Self.key("/a")
         let tree = Self.tree(100)
-        values.keep(try Self.kept(tree), at: place)
+        values.keep(try Self.kept(tree), at: key)
         // An equal value in a different node is not found: the cache does not compare trees.
-        #expect(values.find(place, Self.tree(100)) == nil)
+        #expect(values.find(key, Self.tree(100)) == nil)
         let changed = tree.replacing(Path(splitting: "/k7/below"), with: .int(7))
-        #expect(values.find(place, changed) == nil)
-        values.keep(try Self.kept(changed), at: place)
-        #expect(values.find(place, changed)?.text == JSONWriter.encode(changed, form: .plain))
-        #expect(values.find(place, tree) == nil)
+        #expect(values.find(key, changed) == nil)
+        values.keep(try Self.kept(changed), at: key)
+        #expect(values.find(key, changed)?.text == JSONWriter.encode(changed, form: .plain))
+        #expect(values.find(key, tree) == nil)
         let string = Self.string(2_000)
-        values.keep(try Self.kept(string), at: place)
-        #expect(values.find(place, Self.string(2_001)) == nil)
-        #expect(values.find(place, string) != nil)
+        values.keep(try Self.kept(string), at: key)
+        #expect(values.find(key, Self.string(2_001)) == nil)
+        #expect(values.find(key, string) != nil)
     }
 
     @Test func whatIsSmallIsNotWorthIt() {
@@ -82,34 +82,34 @@ import Tree
         let node = Node(children: (0..<40).map { (Key("k\($0)"), Node.int(1).withPriority(long)) })
         #expect(JSONWriter.encode(node, form: .plain).count < 1_000)
         let few = Self.values(1_000_000)
-        few.keep(try Self.kept(node), at: Self.place("/a"))
+        few.keep(try Self.kept(node), at: Self.key("/a"))
         // All children share one text of 100,000 bytes.
-        #expect(few.find(Self.place("/a"), node) != nil)
+        #expect(few.find(Self.key("/a"), node) != nil)
         let apart = Node(
             children: (0..<40).map { number in
                 let priority = Node.string(String(repeating: "p", count: 100_000) + "\(number)")
                 return (Key("k\(number)"), Node.int(1).withPriority(priority))
             })
-        few.keep(try Self.kept(apart), at: Self.place("/b"))
-        #expect(few.find(Self.place("/b"), apart) == nil)
+        few.keep(try Self.kept(apart), at: Self.key("/b"))
+        #expect(few.find(Self.key("/b"), apart) == nil)
         // The path is counted, too.
         let deep = "/" + (0..<30).map { _ in String(repeating: "d", count: 700) }.joined(separator: "/")
         let narrow = Self.values(40_000)
-        narrow.keep(try Self.kept(Self.string(1_024)), at: Self.place(deep))
-        #expect(narrow.find(Self.place(deep), Self.string(1_024)) == nil)
+        narrow.keep(try Self.kept(Self.string(1_024)), at: Self.key(deep))
+        #expect(narrow.find(Self.key(deep), Self.string(1_024)) == nil)
     }
 
     /// Checks that the cache never exceeds its budget, and that requested values remain longest.
     @Test func roomIsBounded() throws {
         let values = Self.values(100_000)
         let nodes = (0..<200).map { _ in Self.string(5_000) }
-        let first = Self.place("/n0")
+        let first = Self.key("/n0")
         for (number, node) in nodes.enumerated() {
-            values.keep(try Self.kept(node), at: Self.place("/n\(number)"))
+            values.keep(try Self.kept(node), at: Self.key("/n\(number)"))
             #expect(values.find(first, nodes[0]) != nil)
         }
         var found = 0
-        for (number, node) in nodes.enumerated() where values.find(Self.place("/n\(number)"), node) != nil {
+        for (number, node) in nodes.enumerated() where values.find(Self.key("/n\(number)"), node) != nil {
             found += 1
         }
         #expect((4...9).contains(found))

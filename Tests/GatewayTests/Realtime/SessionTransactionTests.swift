@@ -313,7 +313,7 @@ import Tree
     private func hears(_ kind: TransactionTurns.Notice, from gateway: String, _ bench: SessionBench) throws {
         let notice = SlotNotice(kind, key(bench))
         try bench.on { hub in
-            hub.follow(hub.context.transactionQueues.noticed(notice, from: gateway), at: notice.place)
+            hub.follow(hub.context.transactionQueues.noticed(notice, from: gateway), at: notice.key)
         }
     }
 

@@ -16,7 +16,7 @@ final class SessionBench: Sendable {
     /// State of the loop's thread.
     ///
     /// @unchecked Sendable is safe: only work on the loop touches `hub`.
-    private final class Place: @unchecked Sendable {
+    private final class HubHolder: @unchecked Sendable {
         var hub: RealtimeHub?
     }
 
@@ -26,7 +26,7 @@ final class SessionBench: Sendable {
     let namespace: LiveNamespace
     private let loop: EventLoop
     private let thread: Thread
-    private let place = Place()
+    private let holder = HubHolder()
 
     init(
         _ url: PostgresURL, _ engine: TestEngine, rules: String? = nil, credentials: Gateway.Credentials? = nil,
@@ -45,13 +45,13 @@ final class SessionBench: Sendable {
         namespace = try engine.namespace()
         let loop = try EventLoop(index: 0, HTTPServerSettings())
         self.loop = loop
-        thread = Thread(name: "bench") { [place] in
+        thread = Thread(name: "bench") { [holder] in
             loop.run {
-                place.hub = RealtimeHub(gateway.realtime, loop)
+                holder.hub = RealtimeHub(gateway.realtime, loop)
                 // Ten times as often as in a gateway.
-                loop.schedule(everyMilliseconds: 100) { place.hub?.sweep() }
+                loop.schedule(everyMilliseconds: 100) { holder.hub?.sweep() }
             }
-            place.hub = nil
+            holder.hub = nil
         }
         if let rules { try setRules(rules) }
     }
@@ -67,8 +67,8 @@ final class SessionBench: Sendable {
     /// Runs `body` on the loop, and waits for its result.
     func on<Result: Sendable>(_ body: @escaping @Sendable (RealtimeHub) -> Result) throws -> Result {
         let result = Condition<Result?>(nil)
-        loop.post { [place] in
-            guard let hub = place.hub else { return }
+        loop.post { [holder] in
+            guard let hub = holder.hub else { return }
             let value = body(hub)
             result.broadcast { $0 = value }
         }

@@ -87,8 +87,8 @@ import Tree
         }
         let mover = NamespaceMover(
             "test", home: try connect(homeURL, "home"),
-            from: NamespaceMover.Place(name: DatabaseRecord.home, connection: try connect(homeURL, "source")),
-            to: NamespaceMover.Place(name: "b", connection: try connect(otherURL, "target")),
+            from: NamespaceMover.Database(name: DatabaseRecord.home, connection: try connect(homeURL, "source")),
+            to: NamespaceMover.Database(name: "b", connection: try connect(otherURL, "target")),
             clock: { Clock.monotonicMilliseconds }, progress: { _ in })
         try mover.run(.move)
     }

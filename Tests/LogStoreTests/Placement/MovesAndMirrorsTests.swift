@@ -7,14 +7,14 @@ import Testing
 /// Checks that a namespace with mirrors is not moved, and that the refusal explains the remedy.
 @Suite struct MovesAndMirrorsTests {
     /// Two databases. The first is the primary database and contains the namespace "test".
-    private struct Places {
+    private struct MoveBench {
         let homeURL: PostgresURL
         let otherURL: PostgresURL
         let home: LogConnection
         let other: LogConnection
         let namespace: Int64
 
-        static func with(_ body: (Places) throws -> Void) throws {
+        static func with(_ body: (MoveBench) throws -> Void) throws {
             try withDatabase { homeURL in
                 try withDatabase { otherURL in
                     let (home, other) = (try LogConnection(homeURL), try LogConnection(otherURL))
@@ -28,7 +28,7 @@ import Testing
                             installation: try other.installation()))
                     let record = try #require(try home.namespace(named: "test", creating: true))
                     try body(
-                        Places(
+                        MoveBench(
                             homeURL: homeURL, otherURL: otherURL, home: home, other: other, namespace: record.id))
                 }
             }
@@ -71,11 +71,11 @@ import Testing
         #""test" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables again. A history then begins at the oldest entry of the log."#
 
     @Test func theRefusalHasTheCommands() throws {
-        try Places.with { places in
-            let posts = try places.add("posts", #","filter":"data.val() == 'a'""#)
-            let far = try places.add("far", target: "env:DB")
+        try MoveBench.with { bench in
+            let posts = try bench.add("posts", #","filter":"data.val() == 'a'""#)
+            let far = try bench.add("far", target: "env:DB")
             #expect(
-                try places.move() == """
+                try bench.move() == """
                     \(Self.reason)
                     pathmirror mirror drop far --ns test --yes &&
                     pathmirror mirror drop posts --ns test --yes &&
@@ -85,17 +85,17 @@ import Testing
                     {"name":"posts","path":"/posts/{id}","filter":"data.val() == 'a'"}]
                     END
                     """)
-            #expect(try places.home.moves().isEmpty)
-            for mirror in [posts, far] { try places.home.removeMirror(places.namespace, mirror) }
-            #expect(try places.move() == nil)
-            #expect(try places.other.namespace(named: "test") != nil)
+            #expect(try bench.home.moves().isEmpty)
+            for mirror in [posts, far] { try bench.home.removeMirror(bench.namespace, mirror) }
+            #expect(try bench.move() == nil)
+            #expect(try bench.other.namespace(named: "test") != nil)
         }
     }
 
     @Test func aPasswordIsNotPrinted() throws {
-        try Places.with { places in
-            _ = try places.add("far", target: "postgresql://me:secret@db2.example/reports")
-            let text = try #require(try places.move())
+        try MoveBench.with { bench in
+            _ = try bench.add("far", target: "postgresql://me:secret@db2.example/reports")
+            let text = try #require(try bench.move())
             #expect(text.contains("Replace TARGET with the target's URL, which holds a password."))
             #expect(text.contains(#"{"target": "TARGET", "name":"far""#) && !text.contains("secret"))
         }
@@ -103,17 +103,17 @@ import Testing
 
     /// Checks that a mirror that is added while the namespace is copied prevents the move.
     @Test func aMirrorComesDuringTheMove() throws {
-        try Places.with { places in
+        try MoveBench.with { bench in
             var mirror: [UInt8]?
-            let refusal = try places.move { progress in
-                if case .copying = progress, mirror == nil { mirror = try? places.add("posts") }
+            let refusal = try bench.move { progress in
+                if case .copying = progress, mirror == nil { mirror = try? bench.add("posts") }
             }
             #expect(refusal?.hasPrefix(Self.reason) == true)
-            #expect(try places.home.namespace(named: "test") != nil)
-            #expect(try places.other.namespace(named: "test") == nil)
-            try places.home.removeMirror(places.namespace, try #require(mirror))
-            #expect(try places.move() == nil)
-            #expect(try places.other.namespace(named: "test") != nil)
+            #expect(try bench.home.namespace(named: "test") != nil)
+            #expect(try bench.other.namespace(named: "test") == nil)
+            try bench.home.removeMirror(bench.namespace, try #require(mirror))
+            #expect(try bench.move() == nil)
+            #expect(try bench.other.namespace(named: "test") != nil)
         }
     }
 }

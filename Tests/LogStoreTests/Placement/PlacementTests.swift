@@ -28,28 +28,28 @@ import Tree
     @Test func aPlacedNamespaceIsNotMadeInTheHome() throws {
         try withSession { home in
             try home.addDatabase(Self.record("b"))
-            try home.place("n", in: "b")
-            try home.place("n", in: "b")
+            try home.setPlacement("n", in: "b")
+            try home.setPlacement("n", in: "b")
             #expect(try home.database(of: "n")?.name == "b")
             #expect(Self.isMisplaced { _ = try home.namespace(named: "n", creating: true) })
-            try home.place("n", in: nil)
+            try home.setPlacement("n", in: nil)
             #expect(try home.database(of: "n") == nil)
             #expect(try home.namespace(named: "n", creating: true) != nil)
-            #expect(Self.isMisplaced { try home.place("n", in: "b") }, "it is in the home")
+            #expect(Self.isMisplaced { try home.setPlacement("n", in: "b") }, "it is in the home")
         }
     }
 
     @Test func whatCannotBePlaced() throws {
         try withSession { home in
-            #expect(Self.isMisplaced { try home.place("n", in: "b") })
+            #expect(Self.isMisplaced { try home.setPlacement("n", in: "b") })
             try home.addDatabase(Self.record("b"))
             try home.addDatabase(Self.record("c", 2))
-            try home.place("n", in: "b")
-            #expect(Self.isMisplaced { try home.place("n", in: "c") })
+            try home.setPlacement("n", in: "b")
+            #expect(Self.isMisplaced { try home.setPlacement("n", in: "c") })
             #expect(try home.drainDatabase("c", true))
-            #expect(Self.isMisplaced { try home.place("m", in: "c") })
+            #expect(Self.isMisplaced { try home.setPlacement("m", in: "c") })
             #expect(try home.drainDatabase("c", false))
-            try home.place("m", in: "c")
+            try home.setPlacement("m", in: "c")
             #expect(try !home.drainDatabase("d", true))
         }
     }
@@ -74,13 +74,13 @@ import Tree
             try home.addDatabase(Self.record("b"))
             for number in 0..<30 {
                 let successes = MutexBox(0)
-                let threads = [true, false].map { places in
+                let threads = [true, false].map { isPlacing in
                     Thread(name: "place") {
                         guard let connection = try? LogConnection(url) else { return }
                         defer { connection.close() }
                         do {
-                            if places {
-                                try connection.place("n\(number)", in: "b")
+                            if isPlacing {
+                                try connection.setPlacement("n\(number)", in: "b")
                             } else {
                                 _ = try connection.namespace(named: "n\(number)", creating: true)
                             }
@@ -104,14 +104,14 @@ import Tree
             try map.look(home, isNew: true)
             #expect(map.database(of: "n") == nil && map.databases.isEmpty)
             try home.addDatabase(Self.record("b"))
-            try home.place("n", in: "b")
-            try home.place("m", in: "b")
+            try home.setPlacement("n", in: "b")
+            try home.setPlacement("m", in: "b")
             try map.look(home, isNew: false)
             #expect(map.database(of: "n") == "b" && map.database(of: "m") == "b" && map.database(of: "o") == nil)
             let count = news.withLock { $0 }
             try map.look(home, isNew: false)
             #expect(news.withLock { $0 } == count, "nothing has changed")
-            try home.place("n", in: nil)
+            try home.setPlacement("n", in: nil)
             try map.look(home, isNew: false)
             #expect(map.database(of: "n") == nil && map.database(of: "m") == "b")
             // A backup was restored: the map drops placements that the backup does not contain.
@@ -160,7 +160,7 @@ import Tree
             try home.addDatabase(Self.record("b"))
             #expect(
                 try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
-            try home.place("n", in: "b")
+            try home.setPlacement("n", in: "b")
             #expect(
                 try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
         }
@@ -171,7 +171,7 @@ import Tree
             try home.addDatabase(Self.record("b"))
             try home.sql.executeScript("set session authorization pathmirror_gateway")
             #expect(try home.databases().count == 1)
-            #expect(throws: LogStoreError.self) { try home.place("n", in: "b") }
+            #expect(throws: LogStoreError.self) { try home.setPlacement("n", in: "b") }
             #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("c", 2)) }
             #expect(throws: LogStoreError.self) { try home.drainDatabase("b", true) }
             // The namespace can still be created.

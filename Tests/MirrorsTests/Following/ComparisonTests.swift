@@ -57,7 +57,7 @@ import Testing
         ] as [(String, [String])])
     func aTableThatWasChanged(statement: String, differences: [String]) throws {
         try MirrorBench.with { bench in
-            for place in ["1/a", "1/b", "2/a"] { try bench.set("/v/\(place)", Self.record) }
+            for path in ["1/a", "1/b", "2/a"] { try bench.set("/v/\(path)", Self.record) }
             try bench.apply(Self.mirror)
             try bench.script(statement)
             #expect(try bench.problems() == differences.map { "mirror m: \($0)" })

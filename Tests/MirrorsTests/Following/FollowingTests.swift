@@ -75,13 +75,13 @@ import Tree
         }
     }
 
-    private func load(_ bench: MirrorBench, at place: String, _ paths: [String], rowsPerChunk: Int?) throws {
+    private func load(_ bench: MirrorBench, at path: String, _ paths: [String], rowsPerChunk: Int?) throws {
         let log = try LogConnection(bench.url)
         defer { log.close() }
         let record = try #require(try log.namespace(named: "test"))
         var settings = Importer.Settings()
         if let rowsPerChunk { settings.rowsPerChunk = rowsPerChunk }
-        let importer = try Importer(log, record, at: Path(splitting: place), settings: settings)
+        let importer = try Importer(log, record, at: Path(splitting: path), settings: settings)
         for path in paths { try importer.add(Array(path.utf8), .string("t")) }
         try importer.finish()
     }

@@ -98,7 +98,7 @@ import Tree
             let namespace = try #require(try log.namespace(named: "test"))
             var leftOut: [String] = []
             let found = try Inference.run(log, namespace, pattern: "/", limit: 10) { stage in
-                if case .leftOut(let place) = stage { leftOut.append(place) }
+                if case .leftOut(let path) = stage { leftOut.append(path) }
             }
             #expect(found.map(\.definition.pattern.description) == ["/docs/{doc_id}"])
             #expect(Set(leftOut) == ["/{x}/{x_id}", "/a{b}/{a_b_id}", "/docs/{doc_id}/{items}/{item_index}"])
@@ -201,7 +201,7 @@ import Tree
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1, "odd": true}, "b": {"x": 2, "odd": 1}, "c": {"x": 3, "odd": "t"}}"#)
             let found = try infer(bench, "/v")
-            #expect(found.definition.columns.map(\.name) == ["x"] && found.placesLeftOut == ["/v/a/odd"])
+            #expect(found.definition.columns.map(\.name) == ["x"] && found.pathsLeftOut == ["/v/a/odd"])
         }
     }
 }

@@ -61,12 +61,12 @@ import Tree
     /// adjacent.
     @Test func longPaths() throws {
         let deep = (0..<4).map { "\(Self.long)\($0)" }
-        let place = deep.joined(separator: "/")
+        let path = deep.joined(separator: "/")
         let columns = #""columns": {"all": {"type": "jsonb", "path": "."}, "x": {"type": "text", "path": "x"}}"#
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "shallow", "path": "/v/{k}", \#(columns)}"#)
             try bench.apply(#"{"name": "near", "path": "/v/{i}/{j}", \#(columns)}"#)
-            try bench.set("/v/\(place)", #"{"x": "far", "y": [1, 2]}"#)
+            try bench.set("/v/\(path)", #"{"x": "far", "y": [1, 2]}"#)
             try bench.set("/v/\(deep[0])/\(deep[1])/x", "\"near\"")
             try bench.set("/v/plain", #"{"x": "p"}"#)
             for name in ["shallow", "near"] {

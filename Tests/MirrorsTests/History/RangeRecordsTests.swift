@@ -25,15 +25,16 @@ import Tree
         #expect(ranges.reach(of: [replaced(key("a"))]) == .known)
         #expect(ranges.reach(of: [replaced(key("a")), replaced(key("b"))]) == .unknown)
         #expect(
-            ranges.unknownPlaces(of: [[replaced(key("a"))], [replaced(key("b"))], [replaced(key("b"))]]) == [key("b")])
+            ranges.unknownPrefixes(of: [[replaced(key("a"))], [replaced(key("b"))], [replaced(key("b"))]]) == [key("b")]
+        )
         // Single records need no query.
-        #expect(ranges.reach(of: [.record(key("c/x"), place: .root, value: .null)]) == .known)
+        #expect(ranges.reach(of: [.record(key("c/x"), path: .root, value: .null)]) == .known)
     }
 
     @Test func whatIsTooMuch() throws {
         let few = try someRecords(upTo: 1)
         #expect(few.reach(of: [replaced(key("a"))]) == .large)
-        #expect(few.unknownPlaces(of: [[replaced(key("a"))]]).isEmpty)
+        #expect(few.unknownPrefixes(of: [[replaced(key("a"))]]).isEmpty)
         #expect(try someRecords().reach(of: [replaced(key("a"), large())]) == .large)
         #expect(RangeRecords().reach(of: (0...50).map { replaced(key("p\($0)")) }) == .large)
     }
@@ -41,9 +42,9 @@ import Tree
     /// Checks that the number of queried paths is bounded, and that the paths of an entry are queried together.
     @Test func placesOfOneQuestion() {
         let entries = (0..<30).map { entry in (0..<2).map { replaced(key("p\(entry)-\($0)")) } }
-        let places = RangeRecords().unknownPlaces(of: entries)
-        #expect(places.count == 50 && Set(places).count == 50)
-        #expect(places.suffix(2).allSatisfy { $0[0].text.hasPrefix("p24-") })
+        let prefixes = RangeRecords().unknownPrefixes(of: entries)
+        #expect(prefixes.count == 50 && Set(prefixes).count == 50)
+        #expect(prefixes.suffix(2).allSatisfy { $0[0].text.hasPrefix("p24-") })
     }
 
     /// Checks that removed records do not count, but that the number examined is bounded.
@@ -60,9 +61,9 @@ import Tree
         var ranges = RangeRecords(upTo: 2)
         ranges.take([(1, "a/b/x"), (2, "c/y")], of: [[], key("a/b"), key("c")])
         #expect(
-            ranges.unknownPlaces(of: [[replaced(key("d"))], [replaced(key("a"), try large())], [replaced(key("e"))]])
+            ranges.unknownPrefixes(of: [[replaced(key("d"))], [replaced(key("a"), try large())], [replaced(key("e"))]])
                 == [key("d")])
-        ranges.forget(around: [replaced(key("a"), try large()), .record(key("c/z"), place: .root, value: .bool(true))])
+        ranges.forget(around: [replaced(key("a"), try large()), .record(key("c/z"), path: .root, value: .bool(true))])
         #expect(ranges.reach(of: [replaced([])]) == .unknown)
         #expect(ranges.reach(of: [replaced(key("a/b"))]) == .unknown)
         #expect(ranges.remove(below: key("c")) == [key("c/y"), key("c/z")])

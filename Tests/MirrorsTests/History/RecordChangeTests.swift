@@ -10,9 +10,9 @@ import Tree
     private func text(_ change: RecordChange?, _ pattern: PathPattern) -> String {
         switch change {
         case nil: return "nothing"
-        case .record(let keys, let place, let value):
+        case .record(let keys, let path, let value):
             let json = String(decoding: JSONWriter.encode(value, form: .export), as: UTF8.self)
-            return "\(RecordKey.text(keys)) \(place) = \(json)"
+            return "\(RecordKey.text(keys)) \(path) = \(json)"
         case .range(let keys, let value, let part):
             var found: [String] = []
             RecordChange.each(in: value, pattern, part: part, keys) { keys, record in
@@ -72,9 +72,9 @@ import Tree
             let stamp = EntryStamp(seq: seq, at: nil, author: nil)
             for change in changes.compactMap({ RecordChange($0, pattern) }) {
                 switch change {
-                case .record(let keys, let place, let value):
+                case .record(let keys, let path, let value):
                     var writes = RecordWrites()
-                    writes.add(keys, place, value, stamp)
+                    writes.add(keys, path, value, stamp)
                     writes[keys].forEachVersion(of: "", after: known[keys] ?? .null) { _, version in
                         known[keys] = version.value == .null ? nil : version.value
                     }

@@ -108,9 +108,9 @@ import Tree
         ("/a/{k}", "/b", []), ("/{j}/{k}", "/x", [#"reload ["x"] @1"#]), ("/{j}/{k}", "/", ["reload [] @1"]),
         ("/a/{k}/b", "/a/x", [#"["x"] ? @1"#]),
     ])
-    func aLoad(pattern: String, place: String, expected: [String]) throws {
+    func aLoad(pattern: String, location: String, expected: [String]) throws {
         var pending = PendingChanges(try PathPattern(pattern))
-        pending.take(try entry(1, [(place, "null")], isBulk: true))
+        pending.take(try entry(1, [(location, "null")], isBulk: true))
         #expect(work(pending) == Set(expected))
         #expect(pending.needsTree == !expected.isEmpty)
     }
@@ -201,22 +201,24 @@ import Tree
 
     private func randomEntry(_ seq: Int64, _ generator: inout TreeGenerator) -> Entry {
         if generator.random.oneIn(12) {
-            let place = path(&generator, atMost: 3)
+            let location = path(&generator, atMost: 3)
             return Entry(
-                seq: seq, committedAt: 1_000 + seq, operation: .load, path: place,
-                changes: [Change(path: place, value: .null)],
+                seq: seq, committedAt: 1_000 + seq, operation: .load, path: location,
+                changes: [Change(path: location, value: .null)],
                 isBulk: true)
         }
         var changes: [Change] = []
         for _ in 0..<(1 + generator.random.below(3)) {
-            var place = path(&generator, atMost: 5)
-            var value = generator.random.oneIn(4) ? Node.null : tree(&generator, depth: max(0, 4 - place.depth))
+            var location = path(&generator, atMost: 5)
+            var value = generator.random.oneIn(4) ? Node.null : tree(&generator, depth: max(0, 4 - location.depth))
             if generator.random.oneIn(10) {
-                place = place.appending(.priority)
+                location = location.appending(.priority)
                 value = generator.random.oneIn(3) ? .null : generator.priority()
             }
-            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
-            changes.append(Change(path: place, value: value))
+            guard !changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) else {
+                continue
+            }
+            changes.append(Change(path: location, value: value))
         }
         return Entry(seq: seq, committedAt: 1_000 + seq, operation: .update, path: .root, changes: changes)
     }

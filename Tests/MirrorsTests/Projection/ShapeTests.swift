@@ -132,15 +132,15 @@ import Tree
 
     @Test func namesThatDifferFromPlaceToPlaceAreKeys() throws {
         let names = ["ada", "bob", "cyd", "dee"]
-        let places = { (value: String) in
-            try (0..<8).map { place in
-                let there = names.indices.filter { $0 != place % 4 }.map { "\"\(names[$0])\":\(value)" }
+        let branches = { (value: String) in
+            try (0..<8).map { position in
+                let there = names.indices.filter { $0 != position % 4 }.map { "\"\(names[$0])\":\(value)" }
                 return try Self.node("{\(there.joined(separator: ","))}")
             }
         }
-        #expect(try Shape(places("1")) == .collection(.other) && Shape(places(#"{"n":1}"#)) == .collection(.other))
+        #expect(try Shape(branches("1")) == .collection(.other) && Shape(branches(#"{"n":1}"#)) == .collection(.other))
         // Optional text fields have the same shape.
-        #expect(try Shape(places("\"x\"")) == .record)
+        #expect(try Shape(branches("\"x\"")) == .record)
         // A name that is nearly everywhere is a field.
         let fields = try (0..<8).map { try Self.node("{\"x\":1,\"y\":2\($0 == 3 ? "" : ",\"z\":3")}") }
         #expect(Shape(fields) == .record)

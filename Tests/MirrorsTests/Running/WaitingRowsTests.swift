@@ -16,7 +16,7 @@ import Testing
         /// The records whose referenced row has arrived.
         var resolved: Set<String> = []
 
-        static func place(_ number: UInt32) -> [UInt8] {
+        static func position(_ number: UInt32) -> [UInt8] {
             [UInt8](repeating: 0, count: 12) + withUnsafeBytes(of: number.bigEndian) { Array($0) }
         }
 
@@ -32,9 +32,9 @@ import Testing
                     take(records)
                     waiting.triedFresh("m", left: Set(records.filter { !resolved.contains($0) }), now)
                     slices.append((now - began, records.count))
-                case .slice(let place, let limit):
+                case .slice(let position, let limit):
                     let began = now
-                    let last = place.map { $0.suffix(4).reduce(0) { $0 << 8 | UInt32($1) } }
+                    let last = position.map { $0.suffix(4).reduce(0) { $0 << 8 | UInt32($1) } }
                     let some = Array(
                         old[(last.map { last in old.firstIndex { $0 > last } ?? old.count } ?? 0)...].prefix(limit))
                     let names = some.map(Self.name)
@@ -42,7 +42,7 @@ import Testing
                     let left = names.filter { !resolved.contains($0) }.count
                     if left < names.count { old.removeAll { resolved.contains(Self.name($0)) } }
                     waiting.triedSlice(
-                        "m", count: some.count, place: some.last.map(Self.place), left: left, began: began, now)
+                        "m", count: some.count, position: some.last.map(Self.position), left: left, began: began, now)
                     if !some.isEmpty { slices.append((now - began, some.count)) }
                 }
             }
@@ -124,7 +124,7 @@ import Testing
             // 20 ms per record.
             now += Int64(limit) * 20
             waiting.triedSlice(
-                "m", count: limit, place: Simulation.place(UInt32(number)), left: limit, began: began, now)
+                "m", count: limit, position: Simulation.position(UInt32(number)), left: limit, began: began, now)
         }
         #expect(limits.dropFirst().allSatisfy { $0 <= 13 }, "\(limits)")
     }
@@ -135,7 +135,7 @@ import Testing
         var waiting = WaitingRows(MirrorSettings())
         #expect(waiting.retryAt("m") == 0)
         #expect(waiting.next("m", 5) == .slice(after: nil, limit: WaitingRows.firstLimit))
-        waiting.triedSlice("m", count: 0, place: nil, left: 0, began: 5, 5)
+        waiting.triedSlice("m", count: 0, position: nil, left: 0, began: 5, 5)
         #expect(waiting.next("m", 29_000) == nil)
         #expect(waiting.next("m", 30_005) != nil)
     }

@@ -45,8 +45,8 @@ enum ColumnText {
     ) throws -> PlainProjection.Row {
         var row = PlainProjection.Row()
         let columns = columns(definition)
-        for (place, column) in columns.enumerated() {
-            let text = rows.isNull(index, position + place) ? nil : try rows.string(index, position + place)
+        for (offset, column) in columns.enumerated() {
+            let text = rows.isNull(index, position + offset) ? nil : try rows.string(index, position + offset)
             row.columns.append(text.map { canonical($0, column.type) })
         }
         let last = position + columns.count

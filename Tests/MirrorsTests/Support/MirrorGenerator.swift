@@ -92,29 +92,29 @@ struct MirrorGenerator {
             }, priority: tree.random.oneIn(6) ? tree.priority() : .null)
     }
 
-    private mutating func place(_ atMost: Int) -> Path {
+    private mutating func path(_ atMost: Int) -> Path {
         Path((0..<tree.random.below(atMost + 1)).map { _ in tree.random.oneIn(4) ? tree.key() : field() })
     }
 
     mutating func write() -> Write {
         switch tree.random.below(12) {
         case 0: return tree.write()
-        case 1: return Write.set(place(3).description, .null)
+        case 1: return Write.set(path(3).description, .null)
         case 2:
-            let place = place(4).appending(.priority)
-            return Write(.set(place, tree.priority()), operation: .set, byteCount: 16, auth: .admin)
+            let path = path(4).appending(.priority)
+            return Write(.set(path, tree.priority()), operation: .set, byteCount: 16, auth: .admin)
         case 3, 4:
-            let base = place(2)
+            let base = path(2)
             var changes: [Change] = []
             for _ in 0..<4 {
-                let path = base.appending(field()).appending(place(2))
+                let path = base.appending(field()).appending(path(2))
                 guard !changes.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else { continue }
                 changes.append(Change(path: path, value: tree.random.oneIn(4) ? .null : subtree(tree.random.below(3))))
             }
             return Write(.update(base: base, changes), operation: .update, byteCount: 64, auth: .admin)
         default:
-            let place = place(5)
-            return Write.set(place.description, subtree(max(0, tree.random.below(5) - place.depth)))
+            let path = path(5)
+            return Write.set(path.description, subtree(max(0, tree.random.below(5) - path.depth)))
         }
     }
 

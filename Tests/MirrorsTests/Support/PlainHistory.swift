@@ -19,7 +19,7 @@ struct PlainHistory {
     }
 
     /// The key of a row of a history.
-    struct Place: Hashable {
+    struct VersionID: Hashable {
         let key: Key
         let seq: Int64
     }
@@ -42,7 +42,7 @@ struct PlainHistory {
     }
 
     private(set) var versions: [Version] = []
-    private(set) var changes: [Place: Change] = [:]
+    private(set) var changes: [VersionID: Change] = [:]
     private(set) var last: [Key: Last] = [:]
     private let definition: MirrorDefinition
     private let projector: Projector
@@ -72,7 +72,7 @@ struct PlainHistory {
             let key = Key(RecordKey.text(keys))
             versions.append(Version(key: key, seq: seq, via: nil, record: Self.json(record)))
             guard let row = row(record, keys) else { continue }
-            changes[Place(key: key, seq: seq)] = Change(operation: "begin", old: nil, new: row)
+            changes[VersionID(key: key, seq: seq)] = Change(operation: "begin", old: nil, new: row)
             last[key] = Last(row: row)
         }
     }
@@ -96,7 +96,7 @@ struct PlainHistory {
             if exact(old, keys) == exact(new, keys) { continue }
             let oldRow = self.row(old, keys)
             let operation = oldRow == nil ? "insert" : row == nil ? "delete" : "update"
-            changes[Place(key: key, seq: entry.seq)] = Change(operation: operation, old: oldRow, new: row)
+            changes[VersionID(key: key, seq: entry.seq)] = Change(operation: operation, old: oldRow, new: row)
         }
     }
 

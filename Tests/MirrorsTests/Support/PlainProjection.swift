@@ -159,10 +159,10 @@ struct PlainProjection {
                 return .some(values.filter { $0.1 == .bool(true) }.map(\.0).joined(separator: "\u{1}"))
             }
             var elements: [String] = []
-            let places = values.compactMap { value in Int(value.0).flatMap { "\($0)" == value.0 && $0 >= 0 ? $0 : nil }
+            let indices = values.compactMap { value in Int(value.0).flatMap { "\($0)" == value.0 && $0 >= 0 ? $0 : nil }
             }
-            guard places.count == values.count, let last = places.max(), last < 2 * values.count else { return .none }
-            let texts = Dictionary(uniqueKeysWithValues: zip(places, values.map(\.1)))
+            guard indices.count == values.count, let last = indices.max(), last < 2 * values.count else { return .none }
+            let texts = Dictionary(uniqueKeysWithValues: zip(indices, values.map(\.1)))
             for index in 0...last {
                 guard let value = texts[index] else {
                     elements.append("\u{2}")

@@ -12,7 +12,7 @@ struct StoredHistory {
     let begins: Int64
     private(set) var versions: [PlainHistory.Version] = []
     /// The rows of a table of changes.
-    private(set) var changes: [PlainHistory.Place: PlainHistory.Change] = [:]
+    private(set) var changes: [PlainHistory.VersionID: PlainHistory.Change] = [:]
     /// The rows of a table that keeps removed rows.
     private(set) var last: [Key: PlainHistory.Last] = [:]
     private(set) var problems: [String] = []
@@ -60,8 +60,8 @@ struct StoredHistory {
             // The column lists conversion errors of the new row.
             before.misfits = []
             let after = try ColumnText.row(definition, rows, row, from: 5 + old.count)
-            let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
-            changes[place] = PlainHistory.Change(
+            let version = PlainHistory.VersionID(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
+            changes[version] = PlainHistory.Change(
                 operation: try rows.string(row, 2), old: try rows.bool(row, 3) ? nil : before,
                 new: try rows.bool(row, 4) ? nil : after)
         }
@@ -84,14 +84,14 @@ struct StoredHistory {
             problems.append("there are \(rows.rowCount) versions of \(changes.count) changes")
         }
         for row in 0..<rows.rowCount {
-            let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
+            let version = PlainHistory.VersionID(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
             let values = try ColumnText.row(definition, rows, row, from: 4)
-            let wanted = changes[place]?.new
-            if try rows.bool(row, 2) != (wanted == nil) { problems.append("version \(place) is wrongly deleted") }
+            let wanted = changes[version]?.new
+            if try rows.bool(row, 2) != (wanted == nil) { problems.append("version \(version) is wrongly deleted") }
             if values != wanted ?? PlainProjection.Row(columns: values.columns.map { _ in nil }) {
-                problems.append("version \(place) is \(values), the change left \(String(describing: wanted))")
+                problems.append("version \(version) is \(values), the change left \(String(describing: wanted))")
             }
-            if try !rows.bool(row, 3) { problems.append("version \(place) does not end where the next one begins") }
+            if try !rows.bool(row, 3) { problems.append("version \(version) does not end where the next one begins") }
         }
     }
 
@@ -114,15 +114,15 @@ struct StoredHistory {
 
     /// Returns the first difference from the expected history, or nil if there is none.
     func difference(from plain: PlainHistory) -> String? {
-        let place =
+        let context =
             "history \(definition.name) (\(definition.pattern), \(String(describing: definition.keeps))) at seq \(seq)"
-        if let problem = problems.first { return "\(place): \(problem)" }
-        if definition.keeps == .latest { return lastDifference(from: plain).map { "\(place): \($0)" } }
+        if let problem = problems.first { return "\(context): \(problem)" }
+        if definition.keeps == .latest { return lastDifference(from: plain).map { "\(context): \($0)" } }
         let wanted = Set(plain.versions.map { Key($0.description) })
         let found = Set(versions.map { Key($0.description) })
         if wanted != found || versions.count != plain.versions.count {
             return
-                "\(place): missing \(wanted.subtracting(found).sorted()), too many \(found.subtracting(wanted).sorted())"
+                "\(context): missing \(wanted.subtracting(found).sorted()), too many \(found.subtracting(wanted).sorted())"
         }
         for row in Set(changes.keys).union(plain.changes.keys) {
             var wanted = plain.changes[row]
@@ -130,7 +130,7 @@ struct StoredHistory {
             wanted?.old?.misfits = []
             if changes[row] != wanted {
                 return
-                    "\(place): \(row) is \(String(describing: changes[row])), wanted \(String(describing: wanted))"
+                    "\(context): \(row) is \(String(describing: changes[row])), wanted \(String(describing: wanted))"
             }
         }
         return nil

@@ -60,14 +60,14 @@ struct StoredProjection {
     /// The first difference from the expected content, or nil if there is none.
     var difference: String? {
         let wanted = PlainProjection(definition, root)
-        let place = "mirror \(definition.name) (\(definition.pattern)) at seq \(seq)"
+        let context = "mirror \(definition.name) (\(definition.pattern)) at seq \(seq)"
         for (keys, row) in wanted.rows {
-            guard let found = rows[keys] else { return "\(place): no row \(keys), wanted \(row)" }
-            if found != row { return "\(place): row \(keys) is \(found), wanted \(row)" }
+            guard let found = rows[keys] else { return "\(context): no row \(keys), wanted \(row)" }
+            if found != row { return "\(context): row \(keys) is \(found), wanted \(row)" }
         }
-        for keys in rows.keys where wanted.rows[keys] == nil { return "\(place): row \(keys) should not be there" }
+        for keys in rows.keys where wanted.rows[keys] == nil { return "\(context): row \(keys) should not be there" }
         if definition.keeps == nil, errors != wanted.errors {
-            return "\(place): errors differ: \(errors.symmetricDifference(wanted.errors))"
+            return "\(context): errors differ: \(errors.symmetricDifference(wanted.errors))"
         }
         return nil
     }

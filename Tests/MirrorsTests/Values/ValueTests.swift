@@ -35,8 +35,8 @@ import Tree
         for (index, value) in ValueCase.all.enumerated() {
             guard index < rows.count else { break }
             var misfits: [String] = []
-            for (place, type) in types.enumerated() {
-                let stored = rows[index][place + 2]
+            for (offset, type) in types.enumerated() {
+                let stored = rows[index][offset + 2]
                 let reason = reasons.removeValue(forKey: "/v/\(index) \(Self.column(type))")
                 #expect(reason == value.reason(type), "\(mirror): \(value) as \(type.rawValue)")
                 if reason != nil { misfits.append(Self.column(type)) }

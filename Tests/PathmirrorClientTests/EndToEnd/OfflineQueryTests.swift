@@ -39,17 +39,17 @@ extension EndToEnd {
         /// list never loses the item.
         @Test func anItemOfAListOpens() async throws {
             let ground = try Ground()
-            let place = ground.client().child("indexed")
+            let parent = ground.client().child("indexed")
             try await ground.client().child("indexed").setValue(["a": ["n": 1, "t": 5], "b": ["n": 2, "t": 6]])
-            let list = place.queryOrdered(byChild: "n").queryLimited(toLast: 1).recordValues()
+            let list = parent.queryOrdered(byChild: "n").queryLimited(toLast: 1).recordValues()
             try await until("the list is there") { list.events == [#"{"b":{"n":2,"t":6}}"#] }
-            place.database.goOffline()
-            #expect(try await place.child("b").getData().json == #"{"n":2,"t":6}"#)
-            await #expect(throws: DatabaseError.self) { try await place.child("a").getData() }
-            let item = place.child("b/t").recordValues()
+            parent.database.goOffline()
+            #expect(try await parent.child("b").getData().json == #"{"n":2,"t":6}"#)
+            await #expect(throws: DatabaseError.self) { try await parent.child("a").getData() }
+            let item = parent.child("b/t").recordValues()
             try await until("the item is told") { item.events == ["6"] }
             atOnce {
-                place.child("b").runTransactionBlock { data in
+                parent.child("b").runTransactionBlock { data in
                     let number = data.childData(byAppendingPath: "n")
                     number.value = (number.value as? Int ?? 100) + 1
                     return .success(withValue: data)

@@ -91,12 +91,12 @@ extension EndToEnd {
             let gateway = try #require(TestGateway.current)
             let directory = TemporaryFolder.path("client-users")
             defer { TemporaryFolder.remove(directory) }
-            let place = "users/eve/\(UInt64.random(in: 0 ... .max))"
+            let path = "users/eve/\(UInt64.random(in: 0 ... .max))"
             let first = gateway.client(directory: directory, tokenProvider: { _ in Self.token("eve") })
             first.isPersistenceEnabled = true
-            try await first.reference(withPath: place).child("a").setValue(1)
+            try await first.reference(withPath: path).child("a").setValue(1)
             first.goOffline()
-            atOnce { first.reference(withPath: place).child("b").setValue(2) }
+            atOnce { first.reference(withPath: path).child("b").setValue(2) }
             let name = first.app?.name ?? ""
             await first.app?.delete()
 
@@ -107,13 +107,13 @@ extension EndToEnd {
             let again = Database.database(app: app)
             again.callbackQueue = DispatchQueue(label: "again")
             again.isPersistenceEnabled = true
-            let values = again.reference(withPath: place).child("b").recordValues()
+            let values = again.reference(withPath: path).child("b").recordValues()
             // A refusal would have come before this answer of the server.
             _ = try await again.reference(withPath: "open/nothing").getData()
             #expect(values.events.allSatisfy { $0 == "2" })
             user.record("eve")
             app.tokenDidChange()
-            let reader = gateway.client(tokenProvider: { _ in Self.token("eve") }).reference(withPath: place)
+            let reader = gateway.client(tokenProvider: { _ in Self.token("eve") }).reference(withPath: path)
             let seen = reader.recordValues()
             try await until("it is sent") { seen.events.last == #"{"a":1,"b":2}"# }
             await app.delete()

@@ -85,8 +85,8 @@ extension EndToEnd {
             #expect(told.events.filter { $0.hasPrefix("child") } == (1...50).map { "child \($0)" })
             #expect(told.events.filter { $0.hasPrefix("done") } == (1...50).map { "done \($0)" })
             for number in 1...50 {
-                let place = { (text: String) in told.events.firstIndex(of: "\(text) \(number)") ?? -1 }
-                #expect(place("child") < place("value") && place("value") < place("done"))
+                let index = { (text: String) in told.events.firstIndex(of: "\(text) \(number)") ?? -1 }
+                #expect(index("child") < index("value") && index("value") < index("done"))
             }
             await database.app?.delete()
         }

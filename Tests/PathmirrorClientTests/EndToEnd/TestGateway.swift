@@ -40,7 +40,7 @@ final class TestGateway: Sendable {
           "valid": {".read": true, ".write": true, ".validate": "newData.isNumber()"},
           "readonly": {".read": true},
           "users": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}},
-          \(ModelPlaces.rules)
+          \(ModelPaths.rules)
         }}
         """
 

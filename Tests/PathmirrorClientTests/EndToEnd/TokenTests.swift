@@ -39,7 +39,7 @@ extension EndToEnd {
             return connections
         }
 
-        private func place(_ database: Database) -> DatabaseReference {
+        private func reference(_ database: Database) -> DatabaseReference {
             database.reference(withPath: "users/mia/\(UInt64.random(in: 0 ... .max))")
         }
 
@@ -60,7 +60,7 @@ extension EndToEnd {
                 gateway, asked: asked, first: Self.token("mia", until: end),
                 next: { Self.token("mia", until: end + 3_600) })
             let connections = recordConnections(of: database)
-            let ref = place(database)
+            let ref = reference(database)
             try await ref.setValue(1)
             let patience = Int(life) + 60
             try await until("another one is asked for", seconds: patience) { asked.events.contains(true) }
@@ -92,7 +92,7 @@ extension EndToEnd {
                     return Self.token("mia", until: Self.seconds + 3_600)
                 })
             let connections = recordConnections(of: database)
-            let ref = place(database)
+            let ref = reference(database)
             let values = ref.recordValues()
             let isWritten = MutexBox(false)
             let first = Task {
@@ -128,7 +128,7 @@ extension EndToEnd {
                 gateway, asked: asked, first: Self.token("mia", until: end, secret: 0),
                 next: { Self.token("mia", until: end) })
             let connections = recordConnections(of: database)
-            let ref = place(database)
+            let ref = reference(database)
             let values = ref.recordValues()
             try await ref.setValue(1)
             try TestGateway.secrets[1].write(toFile: gateway.secretFile, atomically: false, encoding: .utf8)

@@ -76,7 +76,7 @@ final class ModelClient {
             counter.take(isConnected: snapshot.value as? Bool ?? false)
         }
         // The barrier is written last: its arrival shows that all earlier data has arrived.
-        listen(Watch(place: round.appending(ModelPlaces.barrier), query: PlainQuery(), kinds: .value))
+        listen(Watch(path: round.appending(ModelPaths.barrier), query: PlainQuery(), kinds: .value))
     }
 
     var isPersistent: Bool { directory != nil }
@@ -109,7 +109,7 @@ final class ModelClient {
     // MARK: Listeners
 
     func listen(_ watch: Watch) {
-        let query = watch.query.query(at: reference(watch.place))
+        let query = watch.query.query(at: reference(watch.path))
         let handle: DatabaseHandle
         if watch.kinds == .value {
             handle = query.observe(.value, with: { watch.take(.value, $0) }, withCancel: { watch.cancel($0) })

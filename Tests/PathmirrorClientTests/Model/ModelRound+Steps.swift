@@ -23,7 +23,7 @@ extension ModelRound {
         case 54..<60: transact(client)
         case 60..<70: listen(client)
         case 70..<75: problems += client.unlisten(&random)
-        case 75..<77: client.reference(randomListenPlace()).keepSynced(random.oneIn(2))
+        case 75..<77: client.reference(randomListenPath()).keepSynced(random.oneIn(2))
         case 77..<81: atDisconnect(client)
         case 81..<86: connection(client)
         case 86..<88: try await restart(client)
@@ -41,14 +41,14 @@ extension ModelRound {
         let keys = (0..<(depth.lowerBound + random.below(depth.count))).map { _ in
             Key(random.pick(["a", "b", "c", "1", "10", "x y"]))
         }
-        return Path(place.keys + [ModelPlaces.open] + keys)
+        return Path(base.keys + [ModelPaths.open] + keys)
     }
 
-    func randomListenPlace() -> Path {
+    func randomListenPath() -> Path {
         if random.oneIn(6) {
             return random.pick([
-                place, place.appending(ModelPlaces.pair), place.appending(ModelPlaces.hits),
-                place.appending(ModelPlaces.count),
+                base, base.appending(ModelPaths.pair), base.appending(ModelPaths.hits),
+                base.appending(ModelPaths.count),
             ])
         }
         return openPath(0...2)
@@ -58,7 +58,7 @@ extension ModelRound {
     /// than the other, and would be shown until the server answers (`TimesOfLoadingTests`).
     func randomQuery(at path: Path) -> PlainQuery {
         let query = PlainQuery(&random)
-        return path.last == ModelPlaces.pair ? PlainQuery() : query
+        return path.last == ModelPaths.pair ? PlainQuery() : query
     }
 
     private func leaf() -> Node {
@@ -129,17 +129,17 @@ extension ModelRound {
             values["pair/l"] = lastPair
             values["pair/r"] = lastPair
         }
-        var places: [Path] = []
+        var written: [Path] = []
         for _ in 0..<(1 + random.below(3)) {
             let path = openPath(1...3)
-            guard !places.contains(where: { $0.contains(path) || path.contains($0) }) else { continue }
-            places.append(path)
+            guard !written.contains(where: { $0.contains(path) || path.contains($0) }) else { continue }
+            written.append(path)
             let node = random.oneIn(4) ? .null : node(random.below(2), mark: mark)
-            values["\(path.relative(to: place))".dropFirst().description] =
+            values["\(path.relative(to: base))".dropFirst().description] =
                 random.oneIn(9) ? ServerValue.timestamp() : node.foundationExport() as Any
         }
-        client.reference(place).updateChildValues(
-            values, withCompletionBlock: begin(client, "updates \(places) \(mark)"))
+        client.reference(base).updateChildValues(
+            values, withCompletionBlock: begin(client, "updates \(written) \(mark)"))
     }
 
     private func remove(_ client: ModelClient) {
@@ -159,7 +159,7 @@ extension ModelRound {
 
     private func count(_ client: ModelClient) {
         let mark = journal.nextMark(.write)
-        client.reference(place).updateChildValues(
+        client.reference(base).updateChildValues(
             ["hits": ServerValue.increment(1), "marks/h\(client.number)": mark],
             withCompletionBlock: begin(client, "increments \(mark)"))
     }
@@ -180,9 +180,9 @@ extension ModelRound {
         case 0:
             client.reference(openPath(1...2)).setValue(["a": "no", "m": mark], withCompletionBlock: done)
         case 1:
-            client.reference(place.appending(ModelPlaces.shut)).setValue(mark, withCompletionBlock: done)
+            client.reference(base.appending(ModelPaths.shut)).setValue(mark, withCompletionBlock: done)
         default:
-            client.reference(place).updateChildValues(
+            client.reference(base).updateChildValues(
                 ["open/a/b": mark, "shut/x": 1, "pair/l": 0, "pair/r": 0], withCompletionBlock: done)
         }
     }
@@ -193,7 +193,7 @@ extension ModelRound {
         _ client: ModelClient, _ what: String, identity: String? = nil, isForbidden: Bool = false
     ) -> ((any Error)?, Bool, DataSnapshot?) -> Void {
         let done = begin(client, what, identity: identity, isForbidden: isForbidden, kind: .transaction)
-        let ref = client.reference(place)
+        let ref = client.reference(base)
         return { error, isCommitted, _ in
             let ended = error ?? (isCommitted ? nil : DatabaseError(.overriddenBySet, "not committed"))
             done(ended, ref)
@@ -201,7 +201,7 @@ extension ModelRound {
     }
 
     private func countByTransaction(_ client: ModelClient) {
-        client.reference(place.appending(ModelPlaces.count)).runTransactionBlock(
+        client.reference(base.appending(ModelPaths.count)).runTransactionBlock(
             { data in
                 data.value = (data.value as? Int ?? 0) + 1
                 return .success(withValue: data)
@@ -229,16 +229,16 @@ extension ModelRound {
     private func listen(_ client: ModelClient) {
         guard client.watches.count < 12 else { return }
         let kinds = random.pick([EventKinds.value, .allChildren, [.value, .allChildren], [.value, .allChildren]])
-        var path = randomListenPlace()
+        var path = randomListenPath()
         if random.oneIn(25) { path = Path([Key("secret"), Key("\(random.below(3))")]) }
-        let watch = Watch(place: path, query: randomQuery(at: path), kinds: kinds)
+        let watch = Watch(path: path, query: randomQuery(at: path), kinds: kinds)
         story.append("\(client.number) listens: \(watch)")
         client.listen(watch)
     }
 
     private func atDisconnect(_ client: ModelClient) {
         let mark = journal.nextMark(.onDisconnect)
-        let gone = place.appending(ModelPlaces.gone)
+        let gone = base.appending(ModelPaths.gone)
         let ref = client.reference(gone).child("c\(client.number)-\(journal.items.count)")
         switch random.below(5) {
         case 0:
@@ -273,8 +273,8 @@ extension ModelRound {
     }
 
     private func read(_ client: ModelClient) {
-        let place = randomListenPlace()
-        let query = randomQuery(at: place).query(at: client.reference(place))
+        let listened = randomListenPath()
+        let query = randomQuery(at: listened).query(at: client.reference(listened))
         if random.oneIn(2) {
             query.getData { _, _ in }
         } else {
@@ -295,7 +295,7 @@ extension ModelRound {
             let number = Node.int(Int64(lastPair))
             story.append("the administrator writes the pair \(lastPair)")
             try administrator.set(
-                place.appending(ModelPlaces.pair), Node(children: [(Key("l"), number), (Key("r"), number)]))
+                base.appending(ModelPaths.pair), Node(children: [(Key("l"), number), (Key("r"), number)]))
         case 1:
             let path = openPath(1...2)
             let values = [("a", node(1, mark: "admin")), ("c/b", leaf())]

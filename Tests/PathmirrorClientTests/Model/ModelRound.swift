@@ -20,7 +20,7 @@ actor ModelRound {
 
     let plan: Plan
     let administrator: Administrator
-    let place: Path
+    let base: Path
     let journal = WriteJournal()
     private let folder: String
     var random: SeededGenerator
@@ -40,7 +40,7 @@ actor ModelRound {
         administrator = Administrator(port: port)
         random = SeededGenerator(seed: plan.seed)
         // A path is not used twice, however often a seed is run.
-        place = Path([Key("model"), Key("r\(plan.seed)-\(UInt32.random(in: 0 ... .max))")])
+        base = Path([Key("model"), Key("r\(plan.seed)-\(UInt32.random(in: 0 ... .max))")])
         folder = TemporaryFolder.path("client-model")
     }
 
@@ -54,7 +54,7 @@ actor ModelRound {
             let isPersistent = number == 0 || random.oneIn(3)
             clients.append(
                 ModelClient(
-                    number: number, round: place, port: administrator.port, proxy: proxies[number],
+                    number: number, round: base, port: administrator.port, proxy: proxies[number],
                     directory: isPersistent ? "\(folder)/\(number)" : nil,
                     cacheBytes: random.oneIn(2) ? 2_000 : 10 << 20, journal: journal))
         }
@@ -68,7 +68,7 @@ actor ModelRound {
     }
 
     private var logs: [String] {
-        let lines = (try? administrator.log(behind: head, at: place)) ?? []
+        let lines = (try? administrator.log(behind: head, at: base)) ?? []
         let entries = lines.suffix(400).map { "\($0.seq) \($0.operation) \($0.isByAdministrator) \($0.content)" }
         let items = journal.items.map { "\($0.client) \($0.what.prefix(150)): \($0.outcome)" }
         return ["the writes:"] + items + ["the log:"] + entries
@@ -98,14 +98,14 @@ actor ModelRound {
             // The server answers this write after all earlier requests of this client.
             let sign = Int64(client.number)
             let told = Recorder<String>()
-            client.reference(place.appending(ModelPlaces.marks)).child("b\(sign)").setValue(barrier) { error, _ in
+            client.reference(base.appending(ModelPaths.marks)).child("b\(sign)").setValue(barrier) { error, _ in
                 told.record(error.map { "\($0)" } ?? "")
             }
             try await wait("client \(client.number) is answered") { !told.events.isEmpty }
             if told.events != [""] { problems.append("the barrier of client \(client.number) fails: \(told.events)") }
         }
         try await wait("everybody is answered: \(journal.pending().map(\.what))") { journal.pending().isEmpty }
-        try administrator.set(place.appending(ModelPlaces.barrier), .int(Int64(barrier)))
+        try administrator.set(base.appending(ModelPaths.barrier), .int(Int64(barrier)))
         await compare()
         try await ask()
     }
@@ -123,14 +123,14 @@ actor ModelRound {
     }
 
     private func differences() throws -> [String] {
-        let whole = try administrator.value(at: place)
+        let whole = try administrator.value(at: base)
         return clients.flatMap { client in
             client.watches.flatMap { watch, _, _ -> [String] in
-                guard place.contains(watch.place) else {
+                guard base.contains(watch.path) else {
                     return watch.error?.code == .permissionDenied && watch.eventCount == 0
                         ? [] : ["\(watch) of client \(client.number) was not refused"]
                 }
-                return watch.check(whole[watch.place.relative(to: place)])
+                return watch.check(whole[watch.path.relative(to: base)])
                     .map { "\($0) (client \(client.number))" }
             }
         }
@@ -139,15 +139,15 @@ actor ModelRound {
     /// Compares gets of some queries with the server's data, while no client writes.
     private func ask() async throws {
         guard problems.isEmpty else { return }
-        let whole = try administrator.value(at: place)
+        let whole = try administrator.value(at: base)
         for client in clients {
             for _ in 0..<3 {
-                let at = randomListenPlace()
+                let at = randomListenPath()
                 var query = randomQuery(at: at)
                 // Without an index for this order the server answers no get.
                 if query.order == .child("b/c") { query = PlainQuery() }
                 let node = try await query.query(at: client.reference(at)).getData().node
-                let expected = query.shown(of: whole[at.relative(to: place)])
+                let expected = query.shown(of: whole[at.relative(to: base)])
                 let same = query.selectsAll ? node == expected : node.withoutPriority == expected
                 if !same {
                     problems.append(
@@ -169,7 +169,7 @@ actor ModelRound {
         for client in clients { client.proxy?.cutAll() }
         var log: [LogLine] = []
         try await wait("what was to be done at the end of connections is done") {
-            log = try administrator.log(behind: head, at: place)
+            log = try administrator.log(behind: head, at: base)
             let text = log.map(\.content).joined(separator: "\n")
             return before.allSatisfy { text.contains($0) }
         }
@@ -186,23 +186,23 @@ actor ModelRound {
         var log: [LogLine] = []
         // Disconnect operations that are not checked may still be executed.
         try await wait("the log makes what the server has") {
-            log = try administrator.log(behind: head, at: place)
+            log = try administrator.log(behind: head, at: base)
             replayed = replay(log)
-            whole = try administrator.value(at: place)
+            whole = try administrator.value(at: base)
             return replayed == whole
         }
         if replayed != whole {
             problems.append("the log makes \(PlainText.json(replayed)), the server has \(PlainText.json(whole))")
         }
-        let hits = place.appending(ModelPlaces.hits)
+        let hits = base.appending(ModelPaths.hits)
         let increments = log.filter { line in line.changes.contains { $0.path == hits } }.count
-        if whole.child(ModelPlaces.hits) != (increments == 0 ? .null : .int(Int64(increments))) {
-            problems.append("\(increments) increments make \(PlainText.json(whole.child(ModelPlaces.hits)))")
+        if whole.child(ModelPaths.hits) != (increments == 0 ? .null : .int(Int64(increments))) {
+            problems.append("\(increments) increments make \(PlainText.json(whole.child(ModelPaths.hits)))")
         }
         let counts = journal.items.filter { $0.identity == "count" }
         let least = counts.filter { $0.outcome == .done }.count
         let most = least + counts.filter { $0.outcome == .unknown || $0.outcome == .pending }.count
-        let count = whole.child(ModelPlaces.count)
+        let count = whole.child(ModelPaths.count)
         if case .int(let value) = count, Int(value) >= least, Int(value) <= most { return }
         if !count.isNull || least > 0 {
             problems.append("\(least) to \(most) transactions have counted to \(PlainText.json(count))")
@@ -214,7 +214,7 @@ actor ModelRound {
         for line in log {
             for isSecond in [false, true] {
                 for (path, node) in line.changes where (node.isNull || path.namesPriority) == isSecond {
-                    if place.contains(path) { tree = tree.replacing(path.relative(to: place), with: node) }
+                    if base.contains(path) { tree = tree.replacing(path.relative(to: base), with: node) }
                 }
             }
         }

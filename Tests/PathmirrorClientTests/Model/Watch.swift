@@ -26,13 +26,13 @@ final class Watch: Sendable {
         var count = 0
     }
 
-    let place: Path
+    let path: Path
     let query: PlainQuery
     let kinds: EventKinds
     private let state = Mutex(State())
 
-    init(place: Path, query: PlainQuery, kinds: EventKinds) {
-        self.place = place
+    init(path: Path, query: PlainQuery, kinds: EventKinds) {
+        self.path = path
         self.query = query
         self.kinds = kinds
     }
@@ -73,8 +73,8 @@ final class Watch: Sendable {
 
     /// Checks that both values of the pair are seen together, as they are always written together.
     private func checkPairs(_ node: Node, _ problems: inout [String]) {
-        guard place.depth == 2 || place.last == ModelPlaces.pair, query.selectsAll else { return }
-        let pair = place.depth == 2 ? node.child(ModelPlaces.pair) : node
+        guard path.depth == 2 || path.last == ModelPaths.pair, query.selectsAll else { return }
+        let pair = path.depth == 2 ? node.child(ModelPaths.pair) : node
         if pair.child(Key("l")) != pair.child(Key("r")) {
             problems.append("half of an update is seen: \(PlainText.json(pair))")
         }
@@ -105,7 +105,7 @@ final class Watch: Sendable {
 }
 
 extension Watch: CustomStringConvertible {
-    var description: String { "the listener \(kinds.rawValue) at \(place) \(query)" }
+    var description: String { "the listener \(kinds.rawValue) at \(path) \(query)" }
 }
 
 extension Watch.State {
@@ -147,7 +147,7 @@ extension Watch.State {
         } else if told == node {
             problems.append("\(key) changes to what it was")
         }
-        checkPlace(of: key, behind: previous, query)
+        checkOrder(of: key, behind: previous, query)
     }
 
     /// Checks that a reported value consists of the children reported before it.
@@ -163,12 +163,12 @@ extension Watch.State {
     /// Checks the siblings after all additions and moves of a step.
     private mutating func arrive(_ query: PlainQuery) {
         for (key, previous) in waiting.sorted(by: { $0.key < $1.key }) {
-            checkPlace(of: key, behind: previous, query)
+            checkOrder(of: key, behind: previous, query)
         }
         waiting = [:]
     }
 
-    private mutating func checkPlace(of key: Key, behind previous: Key?, _ query: PlainQuery) {
+    private mutating func checkOrder(of key: Key, behind previous: Key?, _ query: PlainQuery) {
         let before = sibling(before: key, query)
         if before != previous {
             problems.append(
@@ -178,7 +178,7 @@ extension Watch.State {
 
     private func sibling(before key: Key, _ query: PlainQuery) -> Key? {
         let ordered = query.ordered(Node(children: children.map { ($0.key, $0.value) }))
-        guard let place = ordered.firstIndex(where: { $0.key == key }), place > 0 else { return nil }
-        return ordered[place - 1].key
+        guard let index = ordered.firstIndex(where: { $0.key == key }), index > 0 else { return nil }
+        return ordered[index - 1].key
     }
 }

@@ -18,7 +18,7 @@ import Tree
     }()
 
     private func problems(_ events: [Told], by query: PlainQuery = PlainQuery()) throws -> [String] {
-        let watch = Watch(place: Path(splitting: "/w"), query: query, kinds: [.value, .allChildren])
+        let watch = Watch(path: Path(splitting: "/w"), query: query, kinds: [.value, .allChildren])
         let index: Query.Index = query.order == .value ? .value : .priority
         for event in events {
             let node = try JSONParser.parse(event.json)
@@ -45,30 +45,30 @@ import Tree
     /// The library itself reports such steps: a write of the whole value at a path is refused before the server has
     /// sent any of it.
     @Test func stepsOfTheLibraryWithoutAValue() throws {
-        let place = Path(splitting: "/w")
+        let path = Path(splitting: "/w")
         let tree = SyncTree()
         let listener = Registration(
-            id: RegistrationID(rawValue: 1), spec: QuerySpec(path: place), kinds: [.value, .allChildren])
+            id: RegistrationID(rawValue: 1), spec: QuerySpec(path: path), kinds: [.value, .allChildren])
         var events = tree.add(listener).events
         func write(_ id: Int64, _ path: Path, _ json: String) throws {
             let content = PendingWrite.Content.overwrite(try JSONParser.parse(json))
             let write = PendingWrite(id: WriteID(rawValue: id), path: path, content: content)
             events += tree.apply(write, estimate: content).events
         }
-        try write(1, place, #"{"a":1,"c":1}"#)
+        try write(1, path, #"{"a":1,"c":1}"#)
         #expect(events.contains { $0.kind == .value }, "all of it is known")
-        try write(2, place.appending(Self.c), "2")
+        try write(2, path.appending(Self.c), "2")
         events += tree.acknowledge(WriteID(rawValue: 1), isRefused: true).events
         let before = events.count
-        try write(3, place.appending(Self.c), "3")
-        try write(4, place.appending(Self.b), "1")
+        try write(3, path.appending(Self.c), "3")
+        try write(4, path.appending(Self.b), "1")
         #expect(
             events.dropFirst(before).map(\.kind) == [
                 .childChanged(Self.c, previous: nil), .childAdded(Self.b, previous: nil),
             ])
-        events += tree.applyServer(.null, at: place, tag: nil).events
+        events += tree.applyServer(.null, at: path, tag: nil).events
         #expect(events.last?.kind == .value)
-        let watch = Watch(place: place, query: PlainQuery(), kinds: listener.kinds)
+        let watch = Watch(path: path, query: PlainQuery(), kinds: listener.kinds)
         for event in events {
             watch.take(event.kind, DataSnapshot(ref: Self.ref, node: event.node, index: event.index))
         }

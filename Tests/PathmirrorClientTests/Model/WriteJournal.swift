@@ -131,7 +131,7 @@ final class WriteJournal: Sendable {
     /// Compares with the log's entries: writes reported as done are present, once however many connections ended
     /// meanwhile; refused ones are absent; and a client's writes are in the order of their calls.
     func check(_ log: [LogLine], losses: [Int]) -> [String] {
-        let places = Self.places(log)
+        let positions = Self.positions(log)
         var expected: [String: (low: Int, high: Int, what: [String])] = [:]
         for item in items where item.kind != .transaction {
             let (low, high) = bounds(item, losses: losses)
@@ -143,13 +143,13 @@ final class WriteJournal: Sendable {
         }
         var problems = problems
         for (identity, sum) in expected {
-            let count = places[identity]?.count ?? 0
+            let count = positions[identity]?.count ?? 0
             if count < sum.low || count > sum.high {
                 problems.append("\(count) times in the log, not \(sum.low) to \(sum.high): \(sum.what)")
             }
         }
         for item in items where item.kind == .transaction && !item.identity.hasPrefix("count") {
-            let count = places[item.identity]?.count ?? 0
+            let count = positions[item.identity]?.count ?? 0
             switch item.outcome {
             case .done where count == 0: problems.append("\(item.what) was done, and is not in the log")
             case .refused where count > 0:
@@ -157,7 +157,7 @@ final class WriteJournal: Sendable {
             default: break
             }
         }
-        return problems + checkOrder(places)
+        return problems + checkOrder(positions)
     }
 
     /// Returns how often a write may be in the log.
@@ -176,30 +176,30 @@ final class WriteJournal: Sendable {
         }
     }
 
-    private func checkOrder(_ places: [String: [Int]]) -> [String] {
+    private func checkOrder(_ positions: [String: [Int]]) -> [String] {
         var problems: [String] = []
-        var last: [Int: (place: Int, what: String)] = [:]
+        var last: [Int: (position: Int, what: String)] = [:]
         for item in items where item.kind == .write && item.outcome == .done && item.identity.hasPrefix("#") {
-            guard let place = places[item.identity]?.first else { continue }
-            if let before = last[item.client], before.place > place {
+            guard let position = positions[item.identity]?.first else { continue }
+            if let before = last[item.client], before.position > position {
                 problems.append("\(item.what) is in the log before \(before.what)")
             }
-            last[item.client] = (place, item.what)
+            last[item.client] = (position, item.what)
         }
         return problems
     }
 
     /// Returns the indices of each write in the log.
-    private static func places(_ log: [LogLine]) -> [String: [Int]] {
-        var places: [String: [Int]] = [:]
+    private static func positions(_ log: [LogLine]) -> [String: [Int]] {
+        var positions: [String: [Int]] = [:]
         for (index, line) in log.enumerated() where !line.isByAdministrator {
             let content = line.content
             var marks = Set(content.matches(of: #/#[WTD]\d+;/#).map { String($0.output) })
             // A transaction copies other clients' values.
             if line.operation == "transaction" { marks = marks.filter { $0.hasPrefix("#T") } }
             if marks.isEmpty, ["set", "update", "remove"].contains(line.operation) { marks = [content] }
-            for mark in marks { places[mark, default: []].append(index) }
+            for mark in marks { positions[mark, default: []].append(index) }
         }
-        return places
+        return positions
     }
 }

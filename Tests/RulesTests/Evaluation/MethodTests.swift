@@ -17,8 +17,8 @@ import Testing
     @Test(arguments: [
         ("t", "boolean"), ("n", "number"), ("s", "string"), ("e", "string"), ("o", "object"), ("p", "string"),
         ("q", "object"), ("nothing", "null"), ("o/x", "number"), ("o/x/deeper", "null"), ("list/0", "string"),
-    ]) func typesOfSnapshots(place: String, type: String) throws {
-        let snapshot = "data.child('\(place)')"
+    ]) func typesOfSnapshots(path: String, type: String) throws {
+        let snapshot = "data.child('\(path)')"
         #expect(try outcome("\(snapshot).isString()") == "\(type == "string")")
         #expect(try outcome("\(snapshot).isNumber()") == "\(type == "number")")
         #expect(try outcome("\(snapshot).isBoolean()") == "\(type == "boolean")")

@@ -9,7 +9,7 @@ import Tree
     /// Returns `kind path=result` for every rule that was evaluated.
     private func asked(_ explanation: Explanation) -> [String] {
         explanation.steps.map { step in
-            "\(step.rule.kind.rawValue) \(step.place)=\(step.result.map(String.init) ?? "error")"
+            "\(step.rule.kind.rawValue) \(step.path)=\(step.result.map(String.init) ?? "error")"
         }
     }
 

@@ -243,13 +243,13 @@ struct RandomPatterns {
     private mutating func changed(_ text: String) -> String {
         var scalars = Array(text.unicodeScalars.prefix(60))
         let added = Array(character().unicodeScalars)
-        let place = random.below(scalars.count + 1)
+        let offset = random.below(scalars.count + 1)
         switch random.below(5) {
         case 0: scalars.insert(contentsOf: added, at: 0)
         case 1: scalars.append(contentsOf: added)
-        case 2: scalars.insert(contentsOf: added, at: place)
-        case 3 where place < scalars.count: scalars.remove(at: place)
-        default: if place < scalars.count { scalars[place] = added[0] }
+        case 2: scalars.insert(contentsOf: added, at: offset)
+        case 3 where offset < scalars.count: scalars.remove(at: offset)
+        default: if offset < scalars.count { scalars[offset] = added[0] }
         }
         var result = String.UnicodeScalarView()
         result.append(contentsOf: scalars)

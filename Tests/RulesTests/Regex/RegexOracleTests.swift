@@ -36,18 +36,18 @@ import Testing
     /// Whether a pattern is small. The library builds a deterministic automaton of each pattern, which may take
     /// gigabytes for a longer one.
     private func isSmall(_ pattern: OraclePattern) -> Bool {
-        func places(_ syntax: RegexSyntax) -> Int {
+        func positions(_ syntax: RegexSyntax) -> Int {
             switch syntax {
             case .empty, .nothing: 0
             case .units: 1
-            case .sequence(let items), .choice(let items): items.reduce(0) { $0 + places($1) }
-            case .repeated(let item, let low, let high): places(item) * max(low, high ?? 1, 1)
+            case .sequence(let items), .choice(let items): items.reduce(0) { $0 + positions($1) }
+            case .repeated(let item, let low, let high): positions(item) * max(low, high ?? 1, 1)
             }
         }
         let literal = RegexLiteral(pattern: pattern.rules, ignoresCase: pattern.ignoresCase)
         var work = 0
         guard let parsed = try? RegexParser.parse(literal, work: &work) else { return true }
-        return places(parsed.syntax) <= 20
+        return positions(parsed.syntax) <= 20
     }
 
     /// Whether a difference is documented: the library treats `^` and `$` as characters where the rules language

@@ -13,7 +13,7 @@ struct SlowFailure: Error {}
 struct SlowEvaluator {
     let data: Plain
     let newData: Plain
-    let place: [String]
+    let path: [String]
     let captures: [String: String]
     let auth: Plain
     let now: Double
@@ -30,8 +30,8 @@ struct SlowEvaluator {
         case .bool(let value): return .plain(.bool(value))
         case .number(let value): return .plain(.number(value))
         case .string(let text): return .plain(.string(text))
-        case .name("data"): return .snapshot(data, place)
-        case .name("newData"): return .snapshot(newData, place)
+        case .name("data"): return .snapshot(data, path)
+        case .name("newData"): return .snapshot(newData, path)
         case .name("root"): return .snapshot(data, [])
         case .name("auth"): return .plain(auth)
         case .name("now"): return .plain(.number(now))

@@ -59,7 +59,7 @@ struct SlowRules {
     ) -> Bool? {
         guard let (node, captures) = root.matching(path), let expression = node[keyPath: rule] else { return nil }
         let evaluator = SlowEvaluator(
-            data: data, newData: newData, place: path, captures: captures, auth: auth, now: now, query: query)
+            data: data, newData: newData, path: path, captures: captures, auth: auth, now: now, query: query)
         return evaluator.run(expression)
     }
 

@@ -59,8 +59,8 @@ struct JSONWriterTests {
             #expect(try node(json(.string(text))) == .string(text))
         }
         // Escapes at every offset of a text long enough to be scanned in blocks.
-        for place in 0..<40 {
-            let text = String(repeating: "é", count: place) + "\"" + String(repeating: "y", count: 40 - place)
+        for offset in 0..<40 {
+            let text = String(repeating: "é", count: offset) + "\"" + String(repeating: "y", count: 40 - offset)
             #expect(try node(json(.string(text))) == .string(text))
         }
     }

@@ -21,12 +21,12 @@ struct MutatedJSONProperties {
         for _ in 0..<4_000 {
             var bytes = random.pick(Self.seeds)
             for _ in 0...random.below(3) {
-                let place = random.below(bytes.count + 1)
+                let offset = random.below(bytes.count + 1)
                 switch random.below(5) {
-                case 0 where place < bytes.count: bytes[place] = UInt8(random.below(256))
-                case 1 where place < bytes.count: bytes.remove(at: place)
-                case 2: bytes.removeSubrange(place...)
-                default: bytes.insert(contentsOf: random.pick(Self.pieces), at: place)
+                case 0 where offset < bytes.count: bytes[offset] = UInt8(random.below(256))
+                case 1 where offset < bytes.count: bytes.remove(at: offset)
+                case 2: bytes.removeSubrange(offset...)
+                default: bytes.insert(contentsOf: random.pick(Self.pieces), at: offset)
                 }
             }
             let isJSON = RawJSON(bytes).isJSON

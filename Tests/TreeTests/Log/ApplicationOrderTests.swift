@@ -46,13 +46,13 @@ struct ApplicationOrderTests {
         let before = generator.tree(depth: 4)
         var changes: [Change] = []
         for _ in 0..<8 {
-            var place = generator.path(maxDepth: 3)
+            var location = generator.path(maxDepth: 3)
             let isPriority = generator.random.oneIn(3)
-            if isPriority { place.append(.priority) }
+            if isPriority { location.append(.priority) }
             // No path at or below another, as in entries.
-            if changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) { continue }
+            if changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) { continue }
             let value = generator.random.oneIn(3) ? Node.null : generator.tree(depth: 2)
-            changes.append(Change(path: place, value: isPriority ? generator.priority() : value))
+            changes.append(Change(path: location, value: isPriority ? generator.priority() : value))
         }
         var results: [Node] = []
         for _ in 0..<6 {

@@ -38,11 +38,11 @@ struct BulkApplicationTests {
             ),
             (#"{"a":1}"#, "a", [[("a/.priority", "9")], [("a/x", "1")]], #"{"a":{"x":1,".priority":9}}"#),
         ] as [(String, String, [[(String, String)]], String)])
-    func `a cleared place`(before: String, place: String, parts: [[(String, String)]], after: String) throws {
-        #expect(try apply([(place, "null")], parts, to: before) == after)
+    func `a cleared location`(before: String, location: String, parts: [[(String, String)]], after: String) throws {
+        #expect(try apply([(location, "null")], parts, to: before) == after)
     }
 
-    @Test func `places that are cleared one by one`() throws {
+    @Test func `paths that are cleared one by one`() throws {
         let before = #"{"a":1,"b":{"x":2},"c":3,".priority":5}"#
         #expect(
             try apply([("a", "null"), ("b", "null")], [[("b/y", "4")]], to: before)
@@ -64,12 +64,12 @@ struct BulkApplicationTests {
     func `parts in any order are the value`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         let before = generator.tree(depth: 4)
-        let place = generator.path(maxDepth: 2)
+        let location = generator.path(maxDepth: 2)
         let value = generator.tree(depth: 3)
         var rows: [Change] = []
         for (bytes, leaf) in ModelTree(value).rows() {
             let below = Path(splitting: String(decoding: bytes, as: UTF8.self))
-            rows.append(Change(path: place.appending(below), value: leaf))
+            rows.append(Change(path: location.appending(below), value: leaf))
         }
         rows.shuffle(using: &generator.random)
         var parts: [[Change]] = []
@@ -78,9 +78,9 @@ struct BulkApplicationTests {
             parts.append(Array(rows.prefix(count)))
             rows.removeFirst(count)
         }
-        var application = BulkApplication([Change(path: place, value: .null)], to: before)
+        var application = BulkApplication([Change(path: location, value: .null)], to: before)
         repeat { for part in parts { application.take(part) } } while application.goesOn()
         // A leaf above the path is replaced by new data below it, and stays if there is none.
-        #expect(application.root == before.replacing(place, with: value), "seed \(seed)")
+        #expect(application.root == before.replacing(location, with: value), "seed \(seed)")
     }
 }

@@ -75,7 +75,7 @@ struct EntryInverseTests {
         #expect(shown(load([Change(path: path("a"), value: .null)]).changes) == [#"/a {"x":1,"y":{"z":2}}"#])
     }
 
-    @Test func `too many places of an entry in parts are one`() throws {
+    @Test func `too many paths of an entry in parts are one`() throws {
         let wide = Node(children: (0..<6_000).map { (Key("k\($0)"), Node.int(1)) })
         let entry = Entry(seq: 1, committedAt: 0, operation: .load, path: path("a"), changes: [], isBulk: true)
         let kept = Node(children: [(Key("old"), .int(1))])
@@ -91,12 +91,12 @@ struct EntryInverseTests {
         let old = generator.tree(depth: 4)
         var changes: [Change] = []
         for _ in 0..<6 {
-            var place = generator.path(maxDepth: 3)
+            var location = generator.path(maxDepth: 3)
             let isPriority = generator.random.oneIn(3)
-            if isPriority { place.append(.priority) }
-            if changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) { continue }
+            if isPriority { location.append(.priority) }
+            if changes.contains(where: { $0.path.contains(location) || location.contains($0.path) }) { continue }
             let value = generator.random.oneIn(3) ? Node.null : generator.tree(depth: 2)
-            changes.append(Change(path: place, value: isPriority ? generator.priority() : value))
+            changes.append(Change(path: location, value: isPriority ? generator.priority() : value))
         }
         let new = old.replacing(ApplicationOrder.sorted(changes))
         for isBulk in [false, true] {

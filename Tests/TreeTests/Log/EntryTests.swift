@@ -2,12 +2,12 @@ import Testing
 import Tree
 
 struct EntryTests {
-    private func overlap(_ places: [String]) -> [String]? {
-        let changes = places.map { Change(path: path($0), value: .int(1)) }
+    private func overlap(_ paths: [String]) -> [String]? {
+        let changes = paths.map { Change(path: path($0), value: .int(1)) }
         return Change.overlap(in: changes).map { [$0.ancestor.description, $0.path.description] }
     }
 
-    @Test func `places of one write must not lie within one another`() {
+    @Test func `paths of one write must not lie within one another`() {
         #expect(overlap([]) == nil)
         #expect(overlap(["a"]) == nil)
         #expect(overlap(["a", "b", "c/d", "c/e"]) == nil)

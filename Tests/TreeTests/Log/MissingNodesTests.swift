@@ -2,8 +2,8 @@ import Testing
 import Tree
 
 struct MissingNodesTests {
-    private func missing(_ earlier: String, _ later: String, _ place: String = "") throws -> [String] {
-        MissingNodes.find(of: try node(earlier), in: try node(later), below: path(place)).map {
+    private func missing(_ earlier: String, _ later: String, _ location: String = "") throws -> [String] {
+        MissingNodes.find(of: try node(earlier), in: try node(later), below: path(location)).map {
             "\($0.path) \(json($0.value))"
         }
     }

@@ -3,11 +3,11 @@ import Tree
 
 struct RowDiffTests {
     /// Returns the rows that change when the value at a path is replaced, in path order: `path old>new`.
-    private func rows(_ before: String, _ place: String, _ value: String) throws -> [String] {
+    private func rows(_ before: String, _ location: String, _ value: String) throws -> [String] {
         let old = try node(before)
-        let new = old.replacing(path(place), with: try node(value))
+        let new = old.replacing(path(location), with: try node(value))
         var diff = RowDiff(RowCollector())
-        diff.compare(old, new, changedAt: path(place))
+        diff.compare(old, new, changedAt: path(location))
         return diff.sink.rows.map { "\($0.path) \(json($0.old))>\(json($0.new))" }.sorted()
     }
 
@@ -36,17 +36,17 @@ struct RowDiffTests {
             // Canonically equivalent, but not the same data.
             (#"{"a":"\u00e9"}"#, "a", #""e\u0301""#, ["/a \"é\">\"e\u{301}\""]),
         ] as [(String, String, String, [String])])
-    func `a write's rows`(before: String, place: String, value: String, expected: [String]) throws {
-        #expect(try rows(before, place, value) == expected)
+    func `a write's rows`(before: String, location: String, value: String, expected: [String]) throws {
+        #expect(try rows(before, location, value) == expected)
     }
 
     /// A row above several changed paths is found for each of them, and is the same each time.
-    @Test func `several places are compared with the tree after all of them`() throws {
+    @Test func `several paths are compared with the tree after all of them`() throws {
         let old = try node(#"{"a":{"b":1,"c":2,".priority":7},"d":5}"#)
-        let places = ["a/b", "a/c", "d/x"]
+        let paths = ["a/b", "a/c", "d/x"]
         let new = try node(#"{"d":{"x":6}}"#)
         var diff = RowDiff(RowCollector())
-        for place in places { diff.compare(old, new, changedAt: path(place)) }
+        for location in paths { diff.compare(old, new, changedAt: path(location)) }
         #expect(
             diff.sink.rows.map { "\($0.path) \(json($0.old))>\(json($0.new))" } == [
                 "/a/.priority 7>null", "/a/b 1>null", "/a/.priority 7>null", "/a/c 2>null", "/d 5>null", "/d/x null>6",

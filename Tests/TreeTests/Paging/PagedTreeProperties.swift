@@ -65,9 +65,9 @@ struct PagedTreeProperties {
         var plain = Node.null
         var paged = Node.null
         for number in 0..<3_000 {
-            let place = Path([Key("m\(10_000 + number)"), Key("text")])
-            plain = plain.replacing(place, with: .string("message \(number)"))
-            paged = paged.replacing(place, with: .string("message \(number)"))
+            let path = Path([Key("m\(10_000 + number)"), Key("text")])
+            plain = plain.replacing(path, with: .string("message \(number)"))
+            paged = paged.replacing(path, with: .string("message \(number)"))
             if number % 7 == 0 { paged = packer.pack(paged) }
             if number % 100 == 0 { pages.takeOut() }
         }

@@ -191,9 +191,9 @@ struct ChildMapProperties {
     }
 
     private static func checkReading(_ map: ChildMap, _ model: SortedArray, _ random: inout SeededGenerator) {
-        var places = [Key(""), Key("-5"), Key("zzz"), Key("k00000500x"), Key("7")]
-        for _ in 0..<30 where !model.entries.isEmpty { places.append(random.pick(model.entries).key) }
-        for key in places {
+        var bounds = [Key(""), Key("-5"), Key("zzz"), Key("k00000500x"), Key("7")]
+        for _ in 0..<30 where !model.entries.isEmpty { bounds.append(random.pick(model.entries).key) }
+        for key in bounds {
             #expect(map[key] == model[key])
             let upwards = map.entries(from: key).prefix(50).map(\.key)
             #expect(Array(upwards) == model.entries.drop { $0.key < key }.prefix(50).map(\.key))
@@ -217,7 +217,7 @@ struct ChildMapProperties {
 private struct SortedArray {
     private(set) var entries: [ChildMap.Entry] = []
 
-    private func place(_ key: Key) -> Int {
+    private func index(_ key: Key) -> Int {
         var low = 0
         var high = entries.count
         while low < high {
@@ -229,13 +229,13 @@ private struct SortedArray {
 
     subscript(key: Key) -> Node? {
         get {
-            let place = place(key)
-            return place < entries.count && entries[place].key == key ? entries[place].node : nil
+            let index = index(key)
+            return index < entries.count && entries[index].key == key ? entries[index].node : nil
         }
         set {
-            let place = place(key)
-            if place < entries.count, entries[place].key == key { entries.remove(at: place) }
-            if let newValue { entries.insert(.init(key: key, node: newValue), at: place) }
+            let index = index(key)
+            if index < entries.count, entries[index].key == key { entries.remove(at: index) }
+            if let newValue { entries.insert(.init(key: key, node: newValue), at: index) }
         }
     }
 }

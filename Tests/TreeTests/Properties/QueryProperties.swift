@@ -76,11 +76,11 @@ struct QueryProperties {
         }
         var entries = branch.children.filter { entry in
             if let start = query.start {
-                let order = place(query, entry, start, bare: start.isInclusive ? 1 : -1)
+                let order = comparison(query, entry, start, bare: start.isInclusive ? 1 : -1)
                 if order < 0 || (order == 0 && !start.isInclusive) { return false }
             }
             if let end = query.end {
-                let order = place(query, entry, end, bare: end.isInclusive ? -1 : 1)
+                let order = comparison(query, entry, end, bare: end.isInclusive ? -1 : 1)
                 if order > 0 || (order == 0 && !end.isInclusive) { return false }
             }
             return true
@@ -99,7 +99,7 @@ struct QueryProperties {
     }
 
     /// Compares a child with a bound; `bare`: the result of a tie with a bound that has no key.
-    private func place(_ query: Query, _ entry: ChildMap.Entry, _ bound: Query.Bound, bare: Int) -> Int {
+    private func comparison(_ query: Query, _ entry: ChildMap.Entry, _ bound: Query.Bound, bare: Int) -> Int {
         var key = bound.key
         if query.index == .key {
             if case .string(let text) = bound.value.node { key = Key(text) }

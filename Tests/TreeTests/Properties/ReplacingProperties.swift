@@ -10,28 +10,28 @@ struct ReplacingProperties {
         var model = ModelTree.null
         var stored: [[UInt8]: Node] = [:]
         for step in 0..<120 {
-            var place = generator.path(maxDepth: 4)
+            var path = generator.path(maxDepth: 4)
             let value: Node
             if generator.random.oneIn(6) {
-                place.append(.priority)
+                path.append(.priority)
                 value = generator.random.oneIn(3) ? .null : generator.priority()
             } else {
                 value = generator.random.oneIn(4) ? .null : generator.tree(depth: generator.random.below(4))
             }
             let before = tree
-            tree = tree.replacing(place, with: value)
-            model = model.replacing(place.keys, with: value)
-            #expect(ModelTree(tree) == model, "seed \(seed), step \(step), \(place) = \(json(value))")
+            tree = tree.replacing(path, with: value)
+            model = model.replacing(path.keys, with: value)
+            #expect(ModelTree(tree) == model, "seed \(seed), step \(step), \(path) = \(json(value))")
 
             // The emitted rows turn the stored rows of the old tree into those of the new one.
             var diff = RowDiff(RowCollector())
-            diff.compare(before, tree, changedAt: place)
+            diff.compare(before, tree, changedAt: path)
             for row in diff.sink.rows {
                 #expect(row.old != row.new)
                 #expect(stored[row.pathBytes] ?? .null == row.old, "seed \(seed), step \(step), \(row.path)")
                 stored[row.pathBytes] = row.new.isNull ? nil : row.new
             }
-            #expect(stored == model.rows(), "seed \(seed), step \(step), \(place) = \(json(value))")
+            #expect(stored == model.rows(), "seed \(seed), step \(step), \(path) = \(json(value))")
             #expect(tree.rowCount == stored.count)
             #expect(Set(diff.sink.rows.map(\.pathBytes)).count == diff.sink.rows.count)
             checkShape(tree)
@@ -63,15 +63,15 @@ struct ReplacingProperties {
         for step in 0..<60 {
             var changes: [Change] = []
             for _ in 0..<generator.random.below(60) {
-                var place = generator.path(maxDepth: 4)
+                var path = generator.path(maxDepth: 4)
                 var value = generator.random.oneIn(8) ? .null : generator.tree(depth: generator.random.below(3))
                 if generator.random.oneIn(10) {
-                    place.append(.priority)
+                    path.append(.priority)
                     value = generator.priority()
                 }
                 // Now and then paths overlap, unlike those of an entry: the order then decides as well.
-                let overlaps = changes.contains { $0.path.contains(place) || place.contains($0.path) }
-                if !overlaps || generator.random.oneIn(200) { changes.append(Change(path: place, value: value)) }
+                let overlaps = changes.contains { $0.path.contains(path) || path.contains($0.path) }
+                if !overlaps || generator.random.oneIn(200) { changes.append(Change(path: path, value: value)) }
             }
             if !generator.random.oneIn(4) { changes = ApplicationOrder.sorted(changes) }
             let before = ModelTree(tree)

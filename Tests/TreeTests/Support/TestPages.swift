@@ -37,18 +37,18 @@ final class TestPages: PageKeeper {
         }
     }
 
-    func withBytes<Result>(at place: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    func withBytes<Result>(at location: PageLocation, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         let bytes = state.withLock { state in
             state.reads += 1
-            return state.kept[Int(place.offset)]
+            return state.kept[Int(location.offset)]
         }
         guard let bytes else { fail("a page that was freed is read") }
         return bytes.withUnsafeBytes(body)
     }
 
-    func free(_ place: PageLocation) {
+    func free(_ location: PageLocation) {
         state.withLock { state in
-            state.kept[Int(place.offset)] = nil
+            state.kept[Int(location.offset)] = nil
             state.present -= 1
         }
     }

@@ -132,9 +132,9 @@ import Testing
         var generator = TreeGenerator(seed: seed)
         var tree = Node.null
         for number in 0..<3_000 {
-            let place = Path(splitting: "wide/\(generator.random.below(2_000))")
+            let location = Path(splitting: "wide/\(generator.random.below(2_000))")
                 .appending(Path(splitting: generator.path(maxDepth: 2).description))
-            tree = tree.replacing(place, with: number % 7 == 0 ? .null : Self.onHeap(generator.tree(depth: 2)))
+            tree = tree.replacing(location, with: number % 7 == 0 ? .null : Self.onHeap(generator.tree(depth: 2)))
         }
         var allocations = Allocations()
         allocations.add(tree)

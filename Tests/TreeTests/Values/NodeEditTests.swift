@@ -3,8 +3,8 @@ import Tree
 
 /// Checks replacing, with the protocol's pruning and priorities (reference: rtdb-protocol 6.1).
 struct NodeEditTests {
-    private func edit(_ before: String, _ place: String, _ value: String) throws -> String {
-        json(try node(before).replacing(path(place), with: try node(value)))
+    private func edit(_ before: String, _ location: String, _ value: String) throws -> String {
+        json(try node(before).replacing(path(location), with: try node(value)))
     }
 
     @Test(arguments: [
@@ -24,8 +24,8 @@ struct NodeEditTests {
         ("null", "a/b", "null", "null"),
         (#"{"a":1}"#, "b/c", "null", #"{"a":1}"#),
     ])
-    func `a replacement`(before: String, place: String, value: String, after: String) throws {
-        #expect(try edit(before, place, value) == after)
+    func `a replacement`(before: String, location: String, value: String, after: String) throws {
+        #expect(try edit(before, location, value) == after)
     }
 
     @Test(arguments: [
@@ -37,8 +37,8 @@ struct NodeEditTests {
         (#"{"a":1}"#, "a/b/.priority", "3", #"{"a":1}"#),
         ("null", ".priority", "3", "null"),
     ])
-    func `a replaced priority`(before: String, place: String, value: String, after: String) throws {
-        #expect(try edit(before, place, value) == after)
+    func `a replaced priority`(before: String, location: String, value: String, after: String) throws {
+        #expect(try edit(before, location, value) == after)
     }
 
     @Test func `what did not change is shared`() throws {

@@ -80,9 +80,9 @@ import Wire
             let server = generator.tree(depth: 4)
             var client = server
             for _ in 0..<generator.random.below(4) {
-                let place = generator.writablePath(maxDepth: 3)
-                let value = place.namesPriority ? generator.priority() : generator.tree(depth: 2)
-                client = client.replacing(place, with: value)
+                let location = generator.writablePath(maxDepth: 3)
+                let value = location.namesPriority ? generator.priority() : generator.tree(depth: 2)
+                client = client.replacing(location, with: value)
             }
             if generator.random.oneIn(8) { client = generator.tree(depth: 3) }
             let hash = CompoundHash(of: client, partBytes: generator.random.below(200))

@@ -48,7 +48,7 @@ private struct SparseTree {
 @Suite struct RealtimeDisconnectTests {
     private func path(_ text: String) -> Path { Path(splitting: text) }
 
-    private func change(_ place: String, _ value: Node) -> Change { Change(path: path(place), value: value) }
+    private func change(_ location: String, _ value: Node) -> Change { Change(path: path(location), value: value) }
 
     private func plain(_ node: Node) -> Node {
         guard case .branch(let branch) = node else { return node.withoutPriority }
@@ -114,19 +114,19 @@ private struct SparseTree {
             var queue = DisconnectQueue()
             var model = SparseTree()
             for _ in 0...generator.random.below(8) {
-                let place = generator.path(maxDepth: 3)
+                let location = generator.path(maxDepth: 3)
                 switch generator.random.below(5) {
                 case 0, 1:
                     let value = generator.random.below(4) == 0 ? Node.null : generator.tree(depth: 3)
-                    queue.put(place, value)
-                    model.remember(place.keys[...], value)
+                    queue.put(location, value)
+                    model.remember(location.keys[...], value)
                 case 2, 3:
-                    let changes = generator.changes(atMost: 3, below: place)
+                    let changes = generator.changes(atMost: 3, below: location)
                     queue.merge(changes)
                     for change in changes { model.remember(change.path.keys[...], change.value) }
                 default:
-                    queue.cancel(place)
-                    if model.forget(place.keys[...]) { model = SparseTree() }
+                    queue.cancel(location)
+                    if model.forget(location.keys[...]) { model = SparseTree() }
                 }
             }
             for order in queue.operations { #expect(Change.overlap(in: order.changes) == nil) }

@@ -187,12 +187,13 @@ import Tree
         for _ in 0..<20_000 {
             var bytes = seeds[random.below(seeds.count)]
             for _ in 0..<random.below(4) where !bytes.isEmpty {
-                let place = random.below(bytes.count)
+                let offset = random.below(bytes.count)
                 switch random.below(4) {
-                case 0: bytes[place] = UInt8(random.below(256))
-                case 1: bytes.removeSubrange(place..<min(bytes.count, place + 1 + random.below(8)))
-                case 2: bytes.insert(contentsOf: parts[random.below(parts.count)], at: place)
-                default: bytes.insert(contentsOf: bytes[place..<min(bytes.count, place + random.below(40))], at: place)
+                case 0: bytes[offset] = UInt8(random.below(256))
+                case 1: bytes.removeSubrange(offset..<min(bytes.count, offset + 1 + random.below(8)))
+                case 2: bytes.insert(contentsOf: parts[random.below(parts.count)], at: offset)
+                default:
+                    bytes.insert(contentsOf: bytes[offset..<min(bytes.count, offset + random.below(40))], at: offset)
                 }
             }
             if (try? ClientMessageParser.parse(bytes)) != nil { understood += 1 }

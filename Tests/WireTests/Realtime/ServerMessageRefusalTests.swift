@@ -91,12 +91,12 @@ import Wire
     }
 
     /// The depth limit applies to a path plus its data, in each kind of push.
-    @Test(arguments: [0, 1, 16, 31, 32]) func depths(of place: Int) {
-        let path = String(repeating: "a/", count: place)
+    @Test(arguments: [0, 1, 16, 31, 32]) func depths(of depth: Int) {
+        let path = String(repeating: "a/", count: depth)
         func nested(_ levels: Int) -> String {
             String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)
         }
-        for (levels, isAllowed) in [(32 - place, true), (33 - place, false)] {
+        for (levels, isAllowed) in [(32 - depth, true), (33 - depth, false)] {
             let put = "{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"p\":\"\(path)\",\"d\":\(nested(levels))}}}"
             #expect((reason(put) == nil) == isAllowed, "put: \(reason(put) ?? "")")
             let ranges =

@@ -54,8 +54,8 @@ import Wire
         var random = TreeGenerator(seed: seed)
         for _ in 0..<300 {
             let value = random.tree(depth: 3)
-            let place = random.path(maxDepth: 3)
-            let framed = text(StreamEvent.encode(.put(place, value), id: "5", form: .export))
+            let path = random.path(maxDepth: 3)
+            let framed = text(StreamEvent.encode(.put(path, value), id: "5", form: .export))
             let lines = framed.split(separator: "\n", omittingEmptySubsequences: false)
             #expect(lines.count == 5)
             #expect(lines.suffix(2) == ["", ""])
@@ -63,7 +63,7 @@ import Wire
             let data = String(try #require(lines.dropFirst(2).first).dropFirst("data: ".count))
             // `data` is parsed as a client would, one level down, and equals the encoded value.
             let prefix = "\"data\":"
-            let start = try #require(data.range(of: prefix, options: place))
+            let start = try #require(data.range(of: prefix, options: path))
             #expect(try JSONParser.parse(String(data[start...].dropLast())) == value)
         }
     }

@@ -31,7 +31,7 @@ public enum WriteCodec {
     public static func decode(
         _ bytes: UnsafeRawBufferPointer, id: WriteID, path: UnsafeRawBufferPointer
     ) -> PendingWrite? {
-        guard bytes.count > 8, let place = RowPath.decode(path) else { return nil }
+        guard bytes.count > 8, let decodedPath = RowPath.decode(path) else { return nil }
         let content = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count - 8)])
         let sum = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: content.count, as: UInt64.self))
         guard sum == checkSum(content, of: id, at: Array(path)) else { return nil }
@@ -43,7 +43,7 @@ public enum WriteCodec {
             if name == nil { return nil }
         }
         guard let decoded = self.content(kind % named, &reader), reader.isAtEnd else { return nil }
-        return PendingWrite(id: id, path: place, content: decoded, name: name)
+        return PendingWrite(id: id, path: decodedPath, content: decoded, name: name)
     }
 
     /// Added to the kind of content if the name precedes it.

@@ -79,9 +79,9 @@ enum ZshCompletion {
         }
         for (index, name) in command.positionals.enumerated() {
             let isLast = index == command.positionals.count - 1
-            let place = isLast && command.takesMany ? "*" : "\(index + 1)"
-            let colons = name.hasPrefix("[") && place != "*" ? "::" : ":"
-            specifications.append("\(place)\(colons)\(escaped(name)):\(action(ValueKind(name)))")
+            let position = isLast && command.takesMany ? "*" : "\(index + 1)"
+            let colons = name.hasPrefix("[") && position != "*" ? "::" : ":"
+            specifications.append("\(position)\(colons)\(escaped(name)):\(action(ValueKind(name)))")
         }
         return specifications
     }

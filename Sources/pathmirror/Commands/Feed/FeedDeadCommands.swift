@@ -106,7 +106,7 @@ private enum FeedDeadSelection {
     ) throws -> LogConnection.LetterSelection {
         switch (arguments["id"], arguments["key"], arguments.has("all")) {
         case (let ids?, nil, false):
-            return .places(
+            return .positions(
                 try ids.split(separator: ",").map { id in
                     let position = try position(String(id), name, "id")
                     return LogConnection.FeedPlace(

@@ -17,13 +17,13 @@ struct FeedSeekCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let place = try place(arguments)
+        let start = try start(arguments)
         let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, console, "feed seek", of: .of(name.namespace)) { administration, _ in
             let plan: FeedSeekPlan
             let seq: Int64
             do {
-                plan = try administration.seekPlan(name, to: place)
+                plan = try administration.seekPlan(name, to: start)
                 if plan.isNoticed {
                     let move = move(name, plan)
                     try Confirmation.require(
@@ -69,7 +69,7 @@ struct FeedSeekCommand: Command {
         return "To reverse it: pathmirror feed seek \(name) --seq \(plan.from)"
     }
 
-    private static func place(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
+    private static func start(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
         let seq = try arguments.integer("seq", in: 0...Int(Int64.max))
         switch (seq, arguments["time"], arguments["to"]) {
         case (let seq?, nil, nil): return .seq(Int64(seq))

@@ -26,15 +26,15 @@ struct MirrorInferCommand: Command {
         var inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
             try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
                 try console.interruption.check()
-                if case .leftOut(let place) = $0 { return leftOut.append(place) }
+                if case .leftOut(let path) = $0 { return leftOut.append(path) }
                 line.note("infer: reading \(text($0))")
             }
         }
         try console.interruption.check()
         // The file then names this namespace, so that `mirror apply` needs no `--ns`.
         if arguments["ns"] != nil { inferences = inferences.map { $0.naming(namespace.name) } }
-        for place in leftOut {
-            console.error("\(place): left out, as a mirror's path can't have keys with { or }, or so long ones")
+        for path in leftOut {
+            console.error("\(path): left out, as a mirror's path can't have keys with { or }, or so long ones")
         }
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         if arguments.has("json") {
@@ -48,7 +48,7 @@ struct MirrorInferCommand: Command {
 
     private static func text(_ stage: Inference.Stage) -> String {
         switch stage {
-        case .place(let key), .leftOut(let key): key
+        case .path(let key), .leftOut(let key): key
         case .records(let table, let count): "\(Counted.text(count, "record")) for \(table)"
         }
     }
@@ -72,17 +72,17 @@ struct MirrorInferCommand: Command {
             let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
             if !others.isEmpty { text += "; all of them could be \(others)" }
             if let nearly = evidence.nearly {
-                let places = nearly.misfitExamples.joined(separator: ", ")
-                text += "; all but \(nearly.misfits) look like \(nearly.type.rawValue), not \(places)"
+                let examples = nearly.misfitExamples.joined(separator: ", ")
+                text += "; all but \(nearly.misfits) look like \(nearly.type.rawValue), not \(examples)"
             }
             if evidence.looksLikeSeconds { text += "; they look like seconds since 1970" }
             console.error(text)
         }
-        let left = inference.placesLeftOut
+        let left = inference.pathsLeftOut
         if !left.isEmpty {
             let whose = inference.definition.rest == nil ? "which no column contains" : "which the rest column contains"
-            let places = left.prefix(3).joined(separator: ", ") + (left.count > 3 ? ", …" : "")
-            console.error("  \(Counted.text(left.count, "more place")), \(whose): \(places)")
+            let examples = left.prefix(3).joined(separator: ", ") + (left.count > 3 ? ", …" : "")
+            console.error("  \(Counted.text(left.count, "more place")), \(whose): \(examples)")
         }
     }
 
@@ -98,7 +98,7 @@ struct MirrorInferCommand: Command {
         JSONOutput.object([
             "records": .number(Int64(inference.recordCount)), "example": .text(inference.example),
             "definition": .raw(inference.definition.json), "evidence": .list(inference.evidence.map(json)),
-            "placesLeftOut": .list(inference.placesLeftOut.map { .text($0) }),
+            "placesLeftOut": .list(inference.pathsLeftOut.map { .text($0) }),
         ]).line
     }
 

@@ -24,11 +24,11 @@ struct DatabaseAddCommand: Command {
         let homeURL = try DatabaseLocator.home(arguments)
         let home = try DatabaseLocator.open(homeURL, console, "database add")
         defer { home.close() }
-        let place = homeURL.at(host: host, port: url.port, database: databaseName)
+        let location = homeURL.at(host: host, port: url.port, database: databaseName)
         let login = try DatabaseLogins(arguments).login(for: name)
         // The login given here may differ from that of the gateways.
         let added = try LogConnection(
-            (login.map { place.with($0) } ?? place).with(url).withApplicationName("pathmirror add"))
+            (login.map { location.with($0) } ?? location).with(url).withApplicationName("pathmirror add"))
         defer { added.close() }
         console.interruption.stops(added.cancelHandle)
         _ = try console.telling("\(name): migrating", isQuiet: arguments.has("json")) { line in

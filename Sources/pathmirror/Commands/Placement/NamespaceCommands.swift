@@ -63,23 +63,24 @@ struct NamespaceCreateCommand: Command {
         // A concurrent removal waits, so that the namespace can't be left in a database where it is not placed.
         try home.holdName(name)
         try NamespaceOptions.refuseMoving(name, home)
-        if record != nil { try home.place(name, in: target) }
+        if record != nil { try home.setPlacement(name, in: target) }
         let isThere = try database.namespace(named: name) != nil
         _ = try database.namespace(named: name, creating: true)
-        let place = target ?? DatabaseRecord.home
+        let databaseName = target ?? DatabaseRecord.home
         console.write(
             arguments.has("json")
-                ? JSONOutput.object(["name": .text(name), "database": .text(place), "isNew": .bool(!isThere)]).line
-                : text(name, place, isThere: isThere, wasPlaced: placed == target))
+                ? JSONOutput.object(["name": .text(name), "database": .text(databaseName), "isNew": .bool(!isThere)])
+                    .line
+                : text(name, databaseName, isThere: isThere, wasPlaced: placed == target))
     }
 }
 
 extension NamespaceCreateCommand {
-    fileprivate static func text(_ name: String, _ place: String, isThere: Bool, wasPlaced: Bool) -> String {
-        guard isThere else { return "\(name) is in \(place)." }
+    fileprivate static func text(_ name: String, _ databaseName: String, isThere: Bool, wasPlaced: Bool) -> String {
+        guard isThere else { return "\(name) is in \(databaseName)." }
         return wasPlaced
-            ? "\(name) is in \(place) already."
-            : "\(name) was in \(place) already, and is served from there from now on."
+            ? "\(name) is in \(databaseName) already."
+            : "\(name) was in \(databaseName) already, and is served from there from now on."
     }
 }
 
@@ -160,14 +161,14 @@ struct NamespaceShowCommand: Command {
             }
         }
         guard let (namespace, facts) = shown else { throw try absence(of: name, record, home, database) }
-        let place = record?.name ?? DatabaseRecord.home
+        let databaseName = record?.name ?? DatabaseRecord.home
         guard arguments.has("json") else {
-            console.write("\(name)  in \(place)  seq \(namespace.head), log from \(namespace.retainedFrom)")
+            console.write("\(name)  in \(databaseName)  seq \(namespace.head), log from \(namespace.retainedFrom)")
             return console.write(facts.text)
         }
         console.write(
             JSONOutput.object([
-                "name": .text(name), "database": .text(place), "head": .number(namespace.head),
+                "name": .text(name), "database": .text(databaseName), "head": .number(namespace.head),
                 "retainedFrom": .number(namespace.retainedFrom), "rows": .number(facts.rows),
                 "entries": .number(facts.entries), "snapshots": .number(facts.snapshots), "rules": .number(facts.rules),
                 "sessions": .number(facts.sessions), "feeds": .list(facts.feeds.map { .text($0) }),
@@ -237,7 +238,7 @@ struct NamespaceRemoveCommand: Command {
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
-            if record != nil { try home.place(name, in: nil) }
+            if record != nil { try home.setPlacement(name, in: nil) }
         } catch {
             throw console.ending(
                 error,

@@ -55,7 +55,7 @@ struct MovedNamespace {
     let source: String
     let target: String
     /// The database that has the namespace now; nil if none has it any more.
-    let place: String?
+    let database: String?
     /// How long writers were blocked; nil if they were not.
     let milliseconds: Int64?
     /// Sentences about the loss of a namespace with the target of an abandoned move.
@@ -63,16 +63,16 @@ struct MovedNamespace {
 
     func json(_ name: String) -> String {
         JSONOutput.object([
-            "name": .text(name), "from": .text(source), "to": .text(target), "database": JSONOutput(place),
+            "name": .text(name), "from": .text(source), "to": .text(target), "database": JSONOutput(database),
             "milliseconds": milliseconds.map { .number($0) } ?? .null, "lost": .list(lost.map { .text($0) }),
         ]).line
     }
 
     func text(_ name: String) -> String {
-        guard let place else { return lost.joined(separator: "\n") }
-        guard source != target else { return "\(name) is in \(place) already." }
+        guard let database else { return lost.joined(separator: "\n") }
+        guard source != target else { return "\(name) is in \(database) already." }
         let stood = milliseconds.map { " Writers waited for \($0) ms." } ?? ""
-        return "\(name) is in \(place).\(stood)"
+        return "\(name) is in \(database).\(stood)"
     }
 }
 
@@ -102,9 +102,9 @@ struct NamespaceMoving {
         {
             throw CommandFailure("\(target) accepts no new namespaces: it is being drained.")
         }
-        let from = try place(source)
+        let from = try database(source)
         defer { from.connection.close() }
-        let to = try interrupted == nil ? place(target) : placeOfMove(target, of: name)
+        let to = try interrupted == nil ? database(target) : databaseOfMove(target, of: name)
         defer { to.connection.close() }
         var stood: Int64?
         var rows = 0
@@ -134,13 +134,13 @@ struct NamespaceMoving {
             throw CommandFailure("\(error)\(Self.right(error, source, target)) \(NamespaceMoveCommand.whenInterrupted)")
         }
         return MovedNamespace(
-            source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
+            source: source, target: target, database: isAborting ? source : target, milliseconds: stood)
     }
 
     /// The target of an interrupted move.
-    private func placeOfMove(_ target: String, of name: String) throws -> NamespaceMover.Place {
+    private func databaseOfMove(_ target: String, of name: String) throws -> NamespaceMover.Database {
         do {
-            return try place(target)
+            return try database(target)
         } catch {
             try console.interruption.check()
             guard target != DatabaseRecord.home, LogStoreError(error).isUnreachable else { throw error }
@@ -158,7 +158,7 @@ struct NamespaceMoving {
             throw CommandFailure(
                 "\(target) can be reached: use --abort without --abandon to remove the copy. Nothing was changed.")
         }
-        let from = try place(source)
+        let from = try database(source)
         defer { from.connection.close() }
         let lost: [String]
         do {
@@ -167,7 +167,7 @@ struct NamespaceMoving {
             throw CommandFailure(reason)
         }
         return MovedNamespace(
-            source: source, target: target, place: lost.isEmpty ? source : nil, milliseconds: nil, lost: lost)
+            source: source, target: target, database: lost.isEmpty ? source : nil, milliseconds: nil, lost: lost)
     }
 
     private static func losses(
@@ -209,14 +209,14 @@ struct NamespaceMoving {
     }
 
     private func stays(_ name: String, in source: String) throws -> MovedNamespace {
-        let there = try place(source)
+        let there = try database(source)
         defer { there.connection.close() }
         guard try there.connection.namespace(named: name) != nil else {
             throw CommandFailure(
                 "\"\(name)\" is placed in \(source), but does not exist there: see 'pathmirror doctor'. Nothing was changed."
             )
         }
-        return MovedNamespace(source: source, target: source, place: source, milliseconds: nil)
+        return MovedNamespace(source: source, target: source, database: source, milliseconds: nil)
     }
 
     /// - Parameter estimate: the estimated number of rows, if known.
@@ -236,16 +236,16 @@ struct NamespaceMoving {
         guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501", cause.hint == nil else {
             return ""
         }
-        let places = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
+        let databases = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
             if !list.contains(name) { list.append(name) }
         }
-        return ". Moves need the owner of schema pathmirror in \(places.joined(separator: ", "))."
+        return ". Moves need the owner of schema pathmirror in \(databases.joined(separator: ", "))."
     }
 
-    private func place(_ name: String) throws -> NamespaceMover.Place {
+    private func database(_ name: String) throws -> NamespaceMover.Database {
         let record = try name == DatabaseRecord.home ? nil : DatabaseLocator.record(name, home)
         let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
-        return NamespaceMover.Place(
+        return NamespaceMover.Database(
             name: name, connection: try DatabaseLocator.open(url, console, "namespace move", of: record))
     }
 }

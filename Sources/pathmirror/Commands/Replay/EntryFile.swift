@@ -27,9 +27,9 @@ final class EntryFile {
             descriptor = standardOutput
             return
         }
-        let place = FileTarget(path)
-        destination = place.path
-        guard place.isReplaceable else {
+        let target = FileTarget(path)
+        destination = target.path
+        guard target.isReplaceable else {
             temporary = nil
             descriptor = open(destination, O_WRONLY | O_TRUNC | O_CLOEXEC)
             guard descriptor >= 0 else {
@@ -37,9 +37,9 @@ final class EntryFile {
             }
             return
         }
-        let temporary = "\(place.path).from\(first).part"
+        let temporary = "\(target.path).from\(first).part"
         self.temporary = temporary
-        descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, place.mode ?? 0o644)
+        descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, target.mode ?? 0o644)
         guard descriptor >= 0 else {
             throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
         }

@@ -97,9 +97,9 @@ struct RulesExplainCommand: Command {
         var paths: [Path] = []
         do throws(JSONError) {
             for change in try JSONParser.parseUpdate(Array((arguments["value"] ?? "null").utf8))?.changes ?? [] {
-                let place = path.appending(change.path)
-                paths.append(place)
-                new = new.replacing(place, with: change.node.resolved(existing: data[place], timestamp: now))
+                let target = path.appending(change.path)
+                paths.append(target)
+                new = new.replacing(target, with: change.node.resolved(existing: data[target], timestamp: now))
             }
         } catch {
             throw CommandFailure("--value is not a valid update: \(error)")
@@ -117,7 +117,7 @@ struct RulesExplainCommand: Command {
             "steps": .list(
                 explanation.steps.map { step in
                     .object([
-                        "place": .text(step.place.description), "rule": json(step.rule),
+                        "place": .text(step.path.description), "rule": json(step.rule),
                         "result": step.result.map(JSONOutput.bool) ?? .null, "error": .init(step.error),
                         "parts": .list(
                             step.parts.map { part in

@@ -3,7 +3,7 @@ import Feeds
 extension FuzzTarget {
     /// The finished positions in a feed's row. The first byte selects the treatment of the input: as these bytes, or as
     /// numbers of ranges that are encoded first.
-    static let feedPlaces = FuzzTarget(
+    static let feedPositions = FuzzTarget(
         name: "feed-places",
         corpus: [
             [0], [0, 5, 0, 0, 4], [0, 5, 1, 0, 5, 1, 0, 0, 2], [0, 0x80, 1, 0, 0x80, 0x80, 1, 0],
@@ -18,35 +18,35 @@ extension FuzzTarget {
         guard let mode = input.first else { return nil }
         let rest = Array(input.dropFirst())
         if mode % 2 == 1 { return written(rest, &summary) }
-        guard let places = PositionRanges(bytes: rest) else {
+        guard let positions = PositionRanges(bytes: rest) else {
             summary.note(1)
             return nil
         }
-        summary.noteSize(places.ranges.count)
-        for range in places.ranges.prefix(3) {
+        summary.noteSize(positions.ranges.count)
+        for range in positions.ranges.prefix(3) {
             summary.noteSize(Int(range.lowerBound.seq))
             summary.noteSize(Int(range.upperBound.index))
             summary.note(range.lowerBound.isSnapshot ? 1 : 0)
         }
-        guard PositionRanges(bytes: places.bytes) == places else {
+        guard PositionRanges(bytes: positions.bytes) == positions else {
             return "the written positions are read as other positions"
         }
-        guard places.bytes.count <= rest.count else { return "the written form is longer than the input" }
-        return order(places)
+        guard positions.bytes.count <= rest.count else { return "the written form is longer than the input" }
+        return order(positions)
     }.measuring { _ = PositionRanges(bytes: $0) }
 
-    private static func order(_ places: PositionRanges) -> String? {
+    private static func order(_ positions: PositionRanges) -> String? {
         var last: FeedPosition?
-        for range in places.ranges {
+        for range in positions.ranges {
             if let last, range.lowerBound <= last { return "ranges out of order" }
             for end in [range.lowerBound, range.upperBound] {
                 if end.seq < 0 || end.index < 0 { return "a position before the first position" }
-                if !places.contains(end) { return "the end of a range is not in the range" }
+                if !positions.contains(end) { return "the end of a range is not in the range" }
                 if FeedPosition(id: end.id(in: "n"), in: "n") != end { return "a position without an id: \(end)" }
             }
             let behind = FeedPosition(
                 seq: range.upperBound.seq, index: range.upperBound.index + 1, isSnapshot: range.upperBound.isSnapshot)
-            if places.contains(behind), !places.ranges.contains(where: { $0.contains(behind) }) {
+            if positions.contains(behind), !positions.ranges.contains(where: { $0.contains(behind) }) {
                 return "a position after a range is in the range"
             }
             last = range.upperBound
@@ -69,10 +69,10 @@ extension FuzzTarget {
             ranges.append(lower...FeedPosition(seq: sum, index: index, isSnapshot: isSnapshot))
             seq = sum
         }
-        guard let places = PositionRanges(ranges) else { return "ranges in order are refused" }
+        guard let positions = PositionRanges(ranges) else { return "ranges in order are refused" }
         summary.noteSize(ranges.count)
-        guard let again = PositionRanges(bytes: places.bytes) else { return "the written positions can't be read" }
-        guard again == places else { return "the written ranges are read as other ranges" }
-        return order(places)
+        guard let again = PositionRanges(bytes: positions.bytes) else { return "the written positions can't be read" }
+        guard again == positions else { return "the written ranges are read as other ranges" }
+        return order(positions)
     }
 }

@@ -2,11 +2,11 @@ import Tree
 import Wire
 
 /// A node of the tree of paths that have listeners or a known server value, including the paths above those.
-final class Place {
+final class SyncPoint {
     let path: Path
     /// Nil for the root, and for a node that was removed with all above it.
-    private(set) weak var parent: Place?
-    var children: [Key: Place] = [:]
+    private(set) weak var parent: SyncPoint?
+    var children: [Key: SyncPoint] = [:]
 
     /// The server's whole value. Set only if no node above has one.
     var known: Node?
@@ -47,7 +47,7 @@ final class Place {
     }
     private(set) var madeOrders: SharedOrders?
 
-    init(path: Path, parent: Place?) {
+    init(path: Path, parent: SyncPoint?) {
         self.path = path
         self.parent = parent
     }
@@ -72,8 +72,8 @@ final class Place {
     }
 
     func remove(_ view: View) {
-        guard let place = views.firstIndex(where: { $0 === view }) else { return }
-        views.remove(at: place)
+        guard let offset = views.firstIndex(where: { $0 === view }) else { return }
+        views.remove(at: offset)
         if view.query.selectsAll { defaultCount -= 1 }
         index?.remove(view)
         if views.isEmpty { index = nil }
@@ -85,21 +85,21 @@ final class Place {
     }
 
     /// The nearest node, here or above, whose whole value is known.
-    var cover: Place? {
-        var place: Place? = self
-        while let here = place {
+    var cover: SyncPoint? {
+        var syncPoint: SyncPoint? = self
+        while let here = syncPoint {
             if here.known != nil { return here }
-            place = here.parent
+            syncPoint = here.parent
         }
         return nil
     }
 
     /// Whether a listen for all data of a node above includes the data of this one.
     var isShadowed: Bool {
-        var place = parent
-        while let here = place {
+        var syncPoint = parent
+        while let here = syncPoint {
             if here.hasDefault { return true }
-            place = here.parent
+            syncPoint = here.parent
         }
         return false
     }
@@ -108,58 +108,59 @@ final class Place {
     var knowsChildren: Bool { children.values.contains { $0.known != nil } }
 
     /// Returns the node at a path below, and creates missing nodes on the way.
-    func descend(_ path: Path) -> Place {
-        var place = self
+    func descend(_ path: Path) -> SyncPoint {
+        var syncPoint = self
         for key in path.keys {
-            if let below = place.children[key] {
-                place = below
+            if let below = syncPoint.children[key] {
+                syncPoint = below
             } else {
-                let below = Place(path: place.path.appending(key), parent: place)
-                place.children[key] = below
-                place = below
+                let below = SyncPoint(path: syncPoint.path.appending(key), parent: syncPoint)
+                syncPoint.children[key] = below
+                syncPoint = below
             }
         }
-        return place
+        return syncPoint
     }
 
     /// Returns the node to which keys lead, if there is one.
-    func find(_ keys: ArraySlice<Key>) -> Place? {
-        var place = self
+    func find(_ keys: ArraySlice<Key>) -> SyncPoint? {
+        var syncPoint = self
         for key in keys {
-            guard let below = place.children[key] else { return nil }
-            place = below
+            guard let below = syncPoint.children[key] else { return nil }
+            syncPoint = below
         }
-        return place
+        return syncPoint
     }
 
     /// Returns the deepest existing node on a path, which may be this one.
-    func nearest(_ path: Path) -> Place {
-        var place = self
+    func nearest(_ path: Path) -> SyncPoint {
+        var syncPoint = self
         for key in path.keys {
-            guard let below = place.children[key] else { break }
-            place = below
+            guard let below = syncPoint.children[key] else { break }
+            syncPoint = below
         }
-        return place
+        return syncPoint
     }
 
     /// Removes this node and those above it while they are unused.
     func prune() {
-        var place = self
-        while place.children.isEmpty, place.views.isEmpty, place.known == nil, let parent = place.parent,
-            let key = place.path.last, parent.children[key] === place
+        var syncPoint = self
+        while syncPoint.children.isEmpty, syncPoint.views.isEmpty, syncPoint.known == nil,
+            let parent = syncPoint.parent,
+            let key = syncPoint.path.last, parent.children[key] === syncPoint
         {
             parent.children[key] = nil
-            place = parent
+            syncPoint = parent
         }
     }
 
     /// The nodes strictly below, in the order of their keys, parents first.
-    var allBelow: [Place] {
+    var allBelow: [SyncPoint] {
         children.keys.sorted().flatMap { key in children[key].map { [$0] + $0.allBelow } ?? [] }
     }
 
     /// Visits the nodes strictly below, parents first; skips the descendants if `body` returns false.
-    func forEachBelow(_ body: (Place) -> Bool) {
-        for place in children.values where body(place) { place.forEachBelow(body) }
+    func forEachBelow(_ body: (SyncPoint) -> Bool) {
+        for syncPoint in children.values where body(syncPoint) { syncPoint.forEachBelow(body) }
     }
 }

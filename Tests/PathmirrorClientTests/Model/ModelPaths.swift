@@ -1,7 +1,7 @@
 import Tree
 
 /// The keys to which a round of the model writes, below its own path.
-enum ModelPlaces {
+enum ModelPaths {
     /// Written by all clients with any values.
     static let open = Key("open")
     /// Two values that are always written together.
