@@ -16,14 +16,14 @@ struct JSONTextTests {
         ("\"\\", 1, 3),
         ("{\"a\":-}", 1, 7), ("[01]", 1, 2),
     ])
-    func `a syntax error has a offset`(text: String, line: Int, column: Int) {
+    func `a syntax error has a position`(text: String, line: Int, column: Int) {
         let error = parseError(text)
         #expect(error?.kind == .syntax, "\(text)")
         #expect(error?.line == line, "\(text)")
         #expect(error?.column == column, "\(text)")
     }
 
-    @Test func `an error says its offset`() {
+    @Test func `an error says its position`() {
         #expect(parseError("[1,\n 2")?.description == "Line 2, column 3: expected , or ] in an array")
     }
 
@@ -71,7 +71,7 @@ struct JSONTextTests {
         #expect(parseError([0x22] + long + bytes + long + [0x22])?.kind == .syntax)
     }
 
-    @Test func `every prefix of a text is refused with a offset inside it`() throws {
+    @Test func `every prefix of a text is refused with a position inside it`() throws {
         let text = Array(
             #"{"a":[1,-2.5e3,"xA😀\n",true,{".value":null,".priority":1}],"é":{".sv":{"increment":1}}}"#.utf8)
         #expect(parseError(text) == nil)

@@ -16,7 +16,7 @@ struct TreeBuilderTests {
         #expect(RowCollector.tree(of: RowCollector.all(of: tree)) == tree)
     }
 
-    @Test func `late rows find their paths`() throws {
+    @Test func `late rows find their positions`() throws {
         var builder = TreeBuilder()
         for (path, value) in [("/a/b", Node.int(1)), ("/c", .int(2))] {
             Array(path.utf8).withUnsafeBytes { builder.add($0, value) }

@@ -45,7 +45,7 @@ struct ServerValueProperties {
     }
 
     @Test(arguments: 0..<80 as Range<UInt64>)
-    func `each location counts from what is there`(seed: UInt64) {
+    func `each path counts from what is there`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         for _ in 0..<20 {
             let value = template(&generator, depth: 3)

@@ -35,7 +35,7 @@ struct ServerValueTests {
         #expect(try resolve(#"{".sv":{"increment":\#(delta)}}"#, existing: existing) == expected)
     }
 
-    @Test func `the base is the value at the very same location`() throws {
+    @Test func `the base is the value at the very same path`() throws {
         let resolved = try resolve(
             #"{"a":{".sv":{"increment":1}},"b":{"n":{".sv":{"increment":1}}},"c":{".sv":{"increment":1}}}"#,
             existing: #"{"a":10,"b":{"n":20,"m":30},"d":40}"#)
