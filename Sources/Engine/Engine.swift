@@ -148,8 +148,8 @@ public final class Engine: Sendable {
 
     /// Sends a short message to the other gateways of this database. Each receives it soon, at most once.
     /// The message is dropped if the database is away or the text is too long.
-    public func tellPeers(_ text: String) {
-        jobs.add(.tell(text))
+    public func notifyPeers(_ text: String) {
+        jobs.add(.notify(text))
     }
 
     /// Sets the function that receives the messages of other gateways, on the tail's thread; it must return soon.

@@ -60,7 +60,7 @@ final class Tail: AnnouncementListener {
             try checkSchema(connection)
             try connection.listen(to: Announcement.Kind.allCases)
             core.peers.use(try connection.peerSeal())
-            core.announcements.tellOfGap()
+            core.announcements.notifyOfGap()
             return connection
         } catch {
             connection.close()
@@ -111,7 +111,7 @@ final class Tail: AnnouncementListener {
             case .placement: wantsLook = wantsLook || core.placement != nil
             case .mirrors, .feeds: break
             }
-            core.announcements.tell(announcement)
+            core.announcements.notify(announcement)
         }
         return wantsLook
     }
@@ -146,7 +146,7 @@ final class Tail: AnnouncementListener {
 
     func failed(_ error: any Error, askedAt: Int64) {
         // Mirrors, feeds and readers of the log find out by themselves whether they have lost the database, too.
-        core.announcements.tellOfGap()
+        core.announcements.notifyOfGap()
         let error = LogStoreError(error)
         if error.isSilence {
             core.databaseIsSilent(since: askedAt, error)

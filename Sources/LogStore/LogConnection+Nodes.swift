@@ -60,13 +60,13 @@ extension LogConnection {
                     if batch == nil { batch = try history(namespace, at: head)?.batch }
                     var builder = TreeBuilder()
                     var rows = 0
-                    var untold = (rows: 0, bytes: 0)
+                    var unreported = (rows: 0, bytes: 0)
                     try forEachNode(namespace) { path, value, isLong in
                         rows += 1
-                        untold.rows += 1
-                        if case .string(let text) = value { untold.bytes += text.utf8.count }
-                        if untold.rows == Self.rowsOfProgress || untold.bytes >= Self.bytesOfProgress {
-                            untold = (0, 0)
+                        unreported.rows += 1
+                        if case .string(let text) = value { unreported.bytes += text.utf8.count }
+                        if unreported.rows == Self.rowsOfProgress || unreported.bytes >= Self.bytesOfProgress {
+                            unreported = (0, 0)
                             let progress = LoadProgress(
                                 rows: rows, heapBytes: builder.heapBytesInMemory, isPacking: builder.isPacking)
                             switch step(progress) {

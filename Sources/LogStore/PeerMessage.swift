@@ -106,7 +106,7 @@ extension LogConnection {
 
     /// Sends a message to all listening gateways, including this one. Each receives it at most once, and receives the
     /// messages of one connection in order.
-    public func tellPeers(_ message: PeerMessage) throws(LogStoreError) {
+    public func notifyPeers(_ message: PeerMessage) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute("select pg_notify($1, $2)", [.text(Self.peerChannel), .text(message.payload)])
         }

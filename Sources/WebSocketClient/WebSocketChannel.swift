@@ -12,7 +12,7 @@ final class WebSocketChannel: RealtimeChannel {
     private struct State {
         var wishes = Wishes()
         /// Whether the loop has been notified of pending requests.
-        var isTold = false
+        var isNotified = false
         var isOver = false
         /// Whether the loop has paused reading. Otherwise it need not be notified of processed bytes.
         var isPaused = false
@@ -43,14 +43,14 @@ final class WebSocketChannel: RealtimeChannel {
     static func cost(_ byteCount: Int) -> Int { byteCount + 256 }
 
     private func wish(_ change: (inout State) -> Void, needsLoop: (borrowing State) -> Bool = { _ in true }) {
-        let tells = state.withLock { state -> Bool in
+        let notifies = state.withLock { state -> Bool in
             guard !state.isOver else { return false }
             change(&state)
-            guard !state.isTold, needsLoop(state) else { return false }
-            state.isTold = true
+            guard !state.isNotified, needsLoop(state) else { return false }
+            state.isNotified = true
             return true
         }
-        if tells { loop?.call { [self] loop in loop.attend(to: self) } }
+        if notifies { loop?.call { [self] loop in loop.attend(to: self) } }
     }
 
     // MARK: The loop's thread
@@ -58,7 +58,7 @@ final class WebSocketChannel: RealtimeChannel {
     func takeWishes() -> Wishes {
         state.withLock { state in
             defer { state.wishes = Wishes(isClosing: state.wishes.isClosing) }
-            state.isTold = false
+            state.isNotified = false
             return state.wishes
         }
     }

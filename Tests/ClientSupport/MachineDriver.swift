@@ -48,7 +48,7 @@ public final class MachineDriver: Sendable {
     }
 
     /// All reports so far, in order.
-    public var told: [ConnectionReport] { reports.withLock { $0 } }
+    public var reported: [ConnectionReport] { reports.withLock { $0 } }
 
     /// Waits until the condition holds. Returns false after a minute.
     public func wait(until isSo: ([ConnectionReport]) -> Bool) -> Bool {

@@ -101,13 +101,13 @@ import Tree
                 }
             }
             // The tail may begin to listen only now, and then reports that notifications may have been missed.
-            func told() -> [Int64: Int64] {
+            func heads() -> [Int64: Int64] {
                 let heard = inside.wait(milliseconds: 10_000)
-                return heard.heads.isEmpty && heard.wantsLook ? told() : heard.heads
+                return heard.heads.isEmpty && heard.wantsLook ? heads() : heard.heads
             }
             for number in 1...20 as ClosedRange<Int64> {
                 #expect(namespace.write(.set("a", .int(number)))?.committedSeq == number)
-                #expect(told() == [namespace.id: number])
+                #expect(heads() == [namespace.id: number])
                 if number == 1 { #expect(try hear(1)) }
             }
             engine.stop()

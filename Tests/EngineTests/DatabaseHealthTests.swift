@@ -35,9 +35,9 @@ import Testing
         let health = DatabaseHealth()
         _ = health.markUp()
         #expect(health.markDown("away"))
-        #expect(health.markDown("a standby", isTold: true))
-        #expect(!health.markDown("a standby", isTold: true))
-        #expect(health.markDown("outdated", isTold: true))
+        #expect(health.markDown("a standby", isReported: true))
+        #expect(!health.markDown("a standby", isReported: true))
+        #expect(health.markDown("outdated", isReported: true))
         #expect(!health.markDown("away"))
     }
 

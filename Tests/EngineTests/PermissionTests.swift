@@ -35,7 +35,7 @@ import Tree
     }
 
     /// Returns the parts of an outcome that the caller can distinguish.
-    private func told(_ outcome: WriteOutcome) -> String {
+    private func text(_ outcome: WriteOutcome) -> String {
         switch outcome {
         case .committed(_, let changes): "committed \(changes.map { "\($0.path)=\($0.value)" })"
         case .preconditionFailed(_, let current): "stale \(current.map { "\($0)" } ?? "nothing")"
@@ -49,19 +49,19 @@ import Tree
     @Test func whoMayNotWriteIsDeniedWhateverItExpects() throws {
         for tree in ["{\"hidden\":1}", "{\"hidden\":2}", "null"] {
             for hash in ["", Node.int(1).hash, "wrong"] {
-                #expect(told(try outcome(tree, set("hidden", .int(5), expecting: hash))) == "denied")
-                #expect(told(try outcome(tree, set("board", .int(5), expecting: hash))) == "denied")
+                #expect(text(try outcome(tree, set("hidden", .int(5), expecting: hash))) == "denied")
+                #expect(text(try outcome(tree, set("board", .int(5), expecting: hash))) == "denied")
             }
-            #expect(told(try outcome(tree, set("hidden", .int(5), rowLimit: 0))) == "denied")
-            #expect(told(try outcome(tree, set("hidden/.priority", .int(5)))) == "denied")
+            #expect(text(try outcome(tree, set("hidden", .int(5), rowLimit: 0))) == "denied")
+            #expect(text(try outcome(tree, set("hidden/.priority", .int(5)))) == "denied")
         }
     }
 
     @Test func onlyReadersAreToldTheValue() throws {
         let tree = "{\"box\":1,\"board\":1}"
-        #expect(told(try outcome(tree, set("box", .int(5), expecting: "wrong"))) == "stale nothing")
-        #expect(told(try outcome(tree, set("box", .int(5), expecting: "wrong", as: .admin))).hasPrefix("stale int(1)"))
-        #expect(told(try outcome(tree, set("box", .int(5), expecting: Node.int(1).hash))).hasPrefix("committed"))
+        #expect(text(try outcome(tree, set("box", .int(5), expecting: "wrong"))) == "stale nothing")
+        #expect(text(try outcome(tree, set("box", .int(5), expecting: "wrong", as: .admin))).hasPrefix("stale int(1)"))
+        #expect(text(try outcome(tree, set("box", .int(5), expecting: Node.int(1).hash))).hasPrefix("committed"))
     }
 
     /// A stale transaction is retried even if its rules compare with the old value, because the hash is checked first;
@@ -69,26 +69,26 @@ import Tree
     @Test func aStaleTransactionIsTriedAgain() throws {
         let hash = Node.int(1).hash
         #expect(
-            told(try outcome("{\"counter\":4}", set("counter", .int(2), expecting: hash))).hasPrefix("stale int(4)"))
-        #expect(told(try outcome("{\"counter\":1}", set("counter", .int(2), expecting: hash))).hasPrefix("committed"))
-        #expect(told(try outcome("{\"counter\":1}", set("counter", .int(9), expecting: hash))) == "denied")
+            text(try outcome("{\"counter\":4}", set("counter", .int(2), expecting: hash))).hasPrefix("stale int(4)"))
+        #expect(text(try outcome("{\"counter\":1}", set("counter", .int(2), expecting: hash))).hasPrefix("committed"))
+        #expect(text(try outcome("{\"counter\":1}", set("counter", .int(9), expecting: hash))) == "denied")
         for tree in ["{\"blind\":4}", "{\"blind\":5}"] {
-            #expect(told(try outcome(tree, set("blind", .int(2), expecting: hash))) == "denied")
+            #expect(text(try outcome(tree, set("blind", .int(2), expecting: hash))) == "denied")
         }
     }
 
     @Test func sumsAreToldToReadersOnly() throws {
         let increment = Node.serverValue(ServerValue(.increment(.int(0))))
-        let answers = try ["{\"box\":4}", "{\"box\":5}", "null"].map { told(try outcome($0, set("box", increment))) }
+        let answers = try ["{\"box\":4}", "{\"box\":5}", "null"].map { text(try outcome($0, set("box", increment))) }
         #expect(Set(answers).count == 1)
-        let known = told(try outcome("{\"box\":4}", set("box", increment, as: .admin)))
+        let known = text(try outcome("{\"box\":4}", set("box", increment, as: .admin)))
         #expect(known.contains("int(4)"))
     }
 
     @Test func whatIsNotReadableDoesNotCountAgainstALimit() throws {
         let large = "{\"box\":{\"a\":1,\"b\":2,\"c\":3}}"
-        #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1))).hasPrefix("committed"))
-        #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1, as: .admin))) == "too large")
+        #expect(text(try outcome(large, set("box", .int(1), rowLimit: 1))).hasPrefix("committed"))
+        #expect(text(try outcome(large, set("box", .int(1), rowLimit: 1, as: .admin))) == "too large")
     }
 
     // MARK: Named writes
@@ -117,20 +117,20 @@ import Tree
             (Self.user("ada"), .user("uid ada")), (Self.user("eve"), .user("uid eve")), (.unauthenticated, .nobody),
         ]
         for (auth, identity) in callers {
-            func told(_ write: Write) throws -> String {
+            func text(_ write: Write) throws -> String {
                 var evaluation = Evaluation(
                     Snapshot(seq: 7, root: .null, rules: rules), timestamp: 1_000, done: done)
                 evaluation.apply(write)
                 #expect(evaluation.records.isEmpty)
-                return self.told(try #require(evaluation.outcomes.first))
+                return self.text(try #require(evaluation.outcomes.first))
             }
             let isOwn = identity == owner
-            #expect(try told(named("hidden", 1, as: auth)) == (isOwn ? "committed []" : "denied"))
-            #expect(try told(named("hidden", 2, as: auth)) == (isOwn ? "refused" : "denied"))
-            #expect(try told(named("", 1, as: auth, action: .recall)) == (isOwn ? "committed []" : "refused"))
+            #expect(try text(named("hidden", 1, as: auth)) == (isOwn ? "committed []" : "denied"))
+            #expect(try text(named("hidden", 2, as: auth)) == (isOwn ? "refused" : "denied"))
+            #expect(try text(named("", 1, as: auth, action: .recall)) == (isOwn ? "committed []" : "refused"))
             // If the rules let the caller write, the write is not executed again.
-            #expect(try told(named("box", 1, as: auth)) == "committed []")
-            #expect(try told(named("box", 2, as: auth)) == "refused")
+            #expect(try text(named("box", 1, as: auth)) == "committed []")
+            #expect(try text(named("box", 2, as: auth)) == "refused")
         }
     }
 
@@ -140,7 +140,7 @@ import Tree
         for (path, auth) in [("box", "ada"), ("hidden", "eve"), ("box", "eve"), ("hidden", "ada")] {
             evaluation.apply(try named(path, 1, as: Self.user(auth)))
         }
-        #expect(evaluation.outcomes.map { told($0).hasPrefix("committed") } == [true, false, true, true])
+        #expect(evaluation.outcomes.map { text($0).hasPrefix("committed") } == [true, false, true, true])
         #expect(evaluation.records.count == 1 && evaluation.writers == ["writer-1": .user("uid ada")])
     }
 }

@@ -14,13 +14,13 @@ import Tree
                 insert into pathmirror.node (namespace_id, path, value, version)
                 select \(record.id), '/k' || n, '1', 0 from generate_series(1, 20000) as n
                 """)
-            var told: [Int] = []
+            var reported: [Int] = []
             let ended = try session.loadTree(record.id) { progress in
-                told.append(progress.rows)
-                return told.count < 2 ? .goOn : .end
+                reported.append(progress.rows)
+                return reported.count < 2 ? .goOn : .end
             }
             #expect(ended?.head == nil)
-            #expect(told == [8_192, 16_384])
+            #expect(reported == [8_192, 16_384])
             // The connection remains usable.
             let whole = try session.loadTree(record.id)
             #expect(whole.root.childCount == 20_000)

@@ -36,7 +36,7 @@ import Testing
             for listener in listeners { try listener.listen(to: [.commits, .messages]) }
             // Spaces and other characters that a path may contain are preserved.
             let texts = ["turn asks 1 /a b", "é \u{1F600}", "  two  spaces ", "end"]
-            for text in texts { try teller.tellPeers(try message(text)) }
+            for text in texts { try teller.notifyPeers(try message(text)) }
             for listener in listeners {
                 let heard = try messages(listener, through: "end")
                 #expect(heard.map(\.text) == texts)
@@ -53,7 +53,7 @@ import Testing
                 teller.close()
             }
             try listener.listen(to: [.commits, .messages])
-            for number in 0..<200 { try teller.tellPeers(try message("\(number)")) }
+            for number in 0..<200 { try teller.notifyPeers(try message("\(number)")) }
             #expect(try messages(listener, through: "199").map(\.text) == (0..<200).map(String.init))
         }
     }
@@ -61,7 +61,7 @@ import Testing
     @Test func whoTellsHearsItToo() throws {
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
-            try connection.tellPeers(try message("self"))
+            try connection.notifyPeers(try message("self"))
             #expect(try messages(connection, through: "self").map(\.text) == ["self"])
         }
     }
@@ -72,7 +72,7 @@ import Testing
             try connection.listen(to: [.commits, .messages])
             // The rest is a sender, a number, a time and a code of 32 digits, separated by spaces.
             let longest = String(repeating: "x", count: 7_999 - 1 - 1 - 4 - 32 - 4)
-            try connection.tellPeers(try message(longest))
+            try connection.notifyPeers(try message(longest))
             #expect(try messages(connection, through: longest).count == 1)
             for (sender, text) in [("a", longest + "x"), ("ab", longest), ("a", String(repeating: "é", count: 3_990))] {
                 #expect(Self.seal.message(from: sender, number: 1, time: 1_000, text) == nil)
@@ -85,7 +85,7 @@ import Testing
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
             try connection.sql.executeScript("notify pathmirror_peer, 'nospace'; notify pathmirror_peer")
-            try connection.tellPeers(try message("end"))
+            try connection.notifyPeers(try message("end"))
             #expect(try messages(connection, through: "end").map(\.text) == ["end"])
         }
     }

@@ -5,17 +5,17 @@ import Testing
 @Suite struct OutageNoticesTests {
     @Test func eachReasonIsToldOnceAnOutage() {
         var notices = OutageNotices()
-        var told = ["refused", "refused", "no such name", "refused"].filter { notices.isNews($0) }
-        #expect(told == ["refused", "no such name"])
+        var reported = ["refused", "refused", "no such name", "refused"].filter { notices.isNews($0) }
+        #expect(reported == ["refused", "no such name"])
         let ends = [notices.connected(), notices.connected()]
         #expect(ends == [true, false], "what nobody was told of is not told to be over")
-        told = ["refused"].filter { notices.isNews($0) }
-        #expect(told == ["refused"])
+        reported = ["refused"].filter { notices.isNews($0) }
+        #expect(reported == ["refused"])
     }
 
     @Test func wordsThatDifferEachTimeAreBounded() {
         var notices = OutageNotices()
-        let told = (0..<100).filter { notices.isNews("request \($0)") }
-        #expect(told.count == OutageNotices.most)
+        let reported = (0..<100).filter { notices.isNews("request \($0)") }
+        #expect(reported.count == OutageNotices.most)
     }
 }

@@ -183,15 +183,15 @@ import Testing
     /// Checks that the help shows the actual default.
     @Test(arguments: quantities) func theHelpIsRight(_ quantity: Quantity) throws {
         let help = try #require(ServiceOptions.options.first { $0.name == quantity.name }).help
-        let told = help.components(after: "default ").flatMap { rest in
+        let reported = help.components(after: "default ").flatMap { rest in
             quantity.value(String(rest.prefix { $0.isNumber || $0.isLetter }))
         }
-        guard let told else {
+        guard let reported else {
             // The help of options without a fixed default states that.
             #expect(["loops", "tree-memory"].contains(quantity.name))
             return
         }
-        #expect(told == quantity.standard)
+        #expect(reported == quantity.standard)
     }
 
     // MARK: Derived values

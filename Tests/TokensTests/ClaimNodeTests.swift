@@ -51,7 +51,7 @@ struct ClaimNodeTests {
         #expect((["x": 1, "x": 2] as Claims) == ["x": 2])
     }
 
-    @Test func `values tell their kind`() {
+    @Test func `values report their kind`() {
         #expect(("a" as ClaimValue).string == "a" && (1 as ClaimValue).string == nil)
         #expect((true as ClaimValue).bool == true && ("true" as ClaimValue).bool == nil)
         #expect((["a": 1] as ClaimValue).object?["a"] == 1 && ([1] as ClaimValue).object == nil)

@@ -50,7 +50,7 @@ import Wire
         proxy.setDelay(milliseconds: 0)
         proxy.cutAfter(bytes: nil)
         #expect(driver.wait { Self.answers($0).count >= Int(count) })
-        let answers = Self.answers(driver.told)
+        let answers = Self.answers(driver.reported)
         #expect(answers.count == Int(count))
         #expect(Set(answers.map(\.0)).count == Int(count), "each once")
         for (id, outcome) in answers where outcome != .done {

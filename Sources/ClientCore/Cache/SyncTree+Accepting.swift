@@ -41,7 +41,7 @@ extension SyncTree {
         guard let syncPoint = listeningPoint(above: path), case .waiting(let asked) = syncPoint.asked else { return }
         // This is a part of the data, and the client has no base value for it: the rest is still to come.
         if asked == nil, path != syncPoint.path {
-            syncPoint.toldParts.insert(path)
+            syncPoint.answeredParts.insert(path)
             return
         }
         syncPoint.asked = .answered
@@ -76,12 +76,12 @@ extension SyncTree {
 
     /// Applies an accepted write, so that listeners whose data the server has not sent keep the value they see.
     func assume(_ value: Node, at path: Path) {
-        guard let value = withToldParts(value, at: path) else { return }
+        guard let value = withAnsweredParts(value, at: path) else { return }
         var syncPoint = root
         for (depth, key) in path.keys.enumerated() {
             let below = path.dropFirst(depth)
-            if syncPoint.isTold || changeKnown(of: syncPoint, value, at: below) { return }
-            for view in syncPoint.views where view.own != nil && !view.isTold {
+            if syncPoint.isAnswered || changeKnown(of: syncPoint, value, at: below) { return }
+            for view in syncPoint.views where view.own != nil && !view.isAnswered {
                 _ = take(value, at: below, view, syncPoint, trims: false)
                 noteAssumed(view, syncPoint)
             }
@@ -96,29 +96,31 @@ extension SyncTree {
 
     /// Returns a written value with those parts replaced that the server has already sent. Returns nil for a value
     /// inside such a part.
-    private func withToldParts(_ value: Node, at path: Path) -> Node? {
-        var parts = listeningPoint(above: path)?.toldParts ?? []
+    private func withAnsweredParts(_ value: Node, at path: Path) -> Node? {
+        var parts = listeningPoint(above: path)?.answeredParts ?? []
         root.find(path.keys[...])?.forEachBelow { below in
-            parts.formUnion(below.toldParts)
+            parts.formUnion(below.answeredParts)
             return true
         }
         var value = value
         for part in parts where part.contains(path) || path.contains(part) {
             guard !part.contains(path) else { return nil }
-            if let told = serverValue(at: part) { value = value.replacing(part.dropFirst(path.depth), with: told) }
+            if let reported = serverValue(at: part) {
+                value = value.replacing(part.dropFirst(path.depth), with: reported)
+            }
         }
         return value
     }
 
     private func assume(_ value: Node, for syncPoint: SyncPoint) {
-        if syncPoint.isTold || changeKnown(of: syncPoint, value, at: .root) { return }
+        if syncPoint.isAnswered || changeKnown(of: syncPoint, value, at: .root) { return }
         // Queries for which the server has sent nothing select from the whole local data, as later writes may add more
         // of it to the selection.
-        if syncPoint.hasDefault || (syncPoint.parent?.hasDefault ?? false) || isUntold(syncPoint) {
+        if syncPoint.hasDefault || (syncPoint.parent?.hasDefault ?? false) || isUnanswered(syncPoint) {
             for view in syncPoint.views { cache?.doubt(QuerySpec(path: syncPoint.path, query: view.query)) }
             return setKnown(value, at: syncPoint, nil)
         }
-        for view in syncPoint.views where view.own != nil && !view.isTold {
+        for view in syncPoint.views where view.own != nil && !view.isAnswered {
             var query = view.query
             query.limit = nil
             view.own?.node = query.select(from: value).withoutPriority
@@ -130,14 +132,14 @@ extension SyncTree {
     }
 
     /// Whether the path has listeners, and the server has sent nothing for it or for paths below it.
-    private func isUntold(_ syncPoint: SyncPoint) -> Bool {
-        guard !syncPoint.views.isEmpty, !syncPoint.views.contains(where: \.isTold) else { return false }
-        var isUntold = true
+    private func isUnanswered(_ syncPoint: SyncPoint) -> Bool {
+        guard !syncPoint.views.isEmpty, !syncPoint.views.contains(where: \.isAnswered) else { return false }
+        var isUnanswered = true
         syncPoint.forEachBelow { below in
-            if below.isTold || below.views.contains(where: \.isTold) { isUntold = false }
-            return isUntold
+            if below.isAnswered || below.views.contains(where: \.isAnswered) { isUnanswered = false }
+            return isUnanswered
         }
-        return isUntold
+        return isUnanswered
     }
 
     private func noteAssumed(_ view: View, _ syncPoint: SyncPoint) {
@@ -154,17 +156,17 @@ extension SyncTree {
         var written: SyncPoint? = syncPoint
         for key in path.keys {
             written = written?.children[key]
-            if written?.isTold == true { return true }
+            if written?.isAnswered == true { return true }
         }
         written?.forEachBelow { below in
-            guard below.isTold else { return true }
+            guard below.isAnswered else { return true }
             let rest = below.path.dropFirst(syncPoint.path.depth)
             changed = changed.replacing(rest, with: known[rest])
             return false
         }
         // The answer to a get may have become a child that a query selects and for which the server itself sends
         // changes.
-        for view in syncPoint.views where view.isTold {
+        for view in syncPoint.views where view.isAnswered {
             for key in path.keys.first.map({ [$0] }) ?? known.childKeys + changed.childKeys {
                 let (before, after) = (known.child(key), changed.child(key))
                 guard !before.isNull && view.query.admits(key, before) || !after.isNull && view.query.admits(key, after)

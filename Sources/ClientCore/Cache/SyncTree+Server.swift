@@ -21,18 +21,18 @@ extension SyncTree {
         apply(ReportedChanges(changes: changes, path: path, isMerge: true, mark: mark), tag)
     }
 
-    private func apply(_ told: ReportedChanges, _ tag: ListenTag?) -> SyncEffects {
-        if hold(told, tag) { return SyncEffects() }
+    private func apply(_ reported: ReportedChanges, _ tag: ListenTag?) -> SyncEffects {
+        if hold(reported, tag) { return SyncEffects() }
         var touched = ChangedPaths.nothing
         guard let tag else {
-            heard(at: told.path, &touched)
-            take(told, &touched)
+            heard(at: reported.path, &touched)
+            take(reported, &touched)
             return refresh(touched)
         }
-        guard let (syncPoint, view) = tagged[tag], syncPoint.path.contains(told.path) else { return SyncEffects() }
+        guard let (syncPoint, view) = tagged[tag], syncPoint.path.contains(reported.path) else { return SyncEffects() }
         touched = releaseCovers(of: syncPoint)
         heard(view, at: syncPoint.path)
-        take(told, view, at: syncPoint)
+        take(reported, view, at: syncPoint)
         return refresh(view, at: syncPoint, touched)
     }
 
@@ -55,7 +55,7 @@ extension SyncTree {
             let touched = releaseCovers(of: syncPoint)
             let held = view.held ?? []
             heard(view, at: syncPoint.path)
-            for told in held { takeInMemory(told, view, at: syncPoint) }
+            for reported in held { takeInMemory(reported, view, at: syncPoint) }
             let own = view.own ?? ServerSet()
             let isNews = !own.isComplete || view.ownChanges == nil || !held.isEmpty
             view.own = own
@@ -73,7 +73,7 @@ extension SyncTree {
         if let syncPoint, syncPoint.isListening {
             let held = syncPoint.held ?? []
             heard(at: spec.path, &touched)
-            for told in held { take(told, &touched) }
+            for reported in held { take(reported, &touched) }
         }
         cache?.complete(spec)
         if let mark { cache?.note(mark, of: spec) }
@@ -89,15 +89,17 @@ extension SyncTree {
 
     // MARK: Data of default listens
 
-    private func take(_ told: ReportedChanges, _ touched: inout ChangedPaths) {
-        if told.isMerge {
-            cache?.applyServer(told.changes, at: told.path, of: QuerySpec(path: told.path))
-        } else if let change = told.changes.first {
-            cache?.applyServer(change.value, at: told.path, of: QuerySpec(path: told.path))
+    private func take(_ reported: ReportedChanges, _ touched: inout ChangedPaths) {
+        if reported.isMerge {
+            cache?.applyServer(reported.changes, at: reported.path, of: QuerySpec(path: reported.path))
+        } else if let change = reported.changes.first {
+            cache?.applyServer(change.value, at: reported.path, of: QuerySpec(path: reported.path))
         }
-        note(told.mark, at: told.path)
-        for change in told.changes {
-            absorb(change.value, at: told.path.appending(change.path), isMerge: told.isMerge, told.mark, &touched)
+        note(reported.mark, at: reported.path)
+        for change in reported.changes {
+            absorb(
+                change.value, at: reported.path.appending(change.path), isMerge: reported.isMerge, reported.mark,
+                &touched)
         }
     }
 
@@ -250,20 +252,20 @@ extension SyncTree {
 
     // MARK: Data of filtered queries
 
-    private func take(_ told: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
+    private func take(_ reported: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
         let spec = QuerySpec(path: syncPoint.path, query: view.query)
-        if let change = told.changes.first, told.changes.count == 1, change.path.isRoot {
-            cache?.applyServer(change.value, at: told.path, of: spec)
+        if let change = reported.changes.first, reported.changes.count == 1, change.path.isRoot {
+            cache?.applyServer(change.value, at: reported.path, of: spec)
         } else {
-            cache?.applyServer(told.changes, at: told.path, of: spec)
+            cache?.applyServer(reported.changes, at: reported.path, of: spec)
         }
-        cache?.note(told.mark, of: spec)
-        takeInMemory(told, view, at: syncPoint)
+        cache?.note(reported.mark, of: spec)
+        takeInMemory(reported, view, at: syncPoint)
     }
 
-    private func takeInMemory(_ told: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
-        for change in told.changes {
-            let below = told.path.appending(change.path).dropFirst(syncPoint.path.depth)
+    private func takeInMemory(_ reported: ReportedChanges, _ view: View, at syncPoint: SyncPoint) {
+        for change in reported.changes {
+            let below = reported.path.appending(change.path).dropFirst(syncPoint.path.depth)
             if below.isRoot {
                 view.own = ServerSet(node: view.query.select(from: change.value), isComplete: true)
                 view.ownChanges = nil
@@ -271,7 +273,7 @@ extension SyncTree {
                 _ = take(change.value, at: below, view, syncPoint, trims: false)
             }
         }
-        view.own?.mark = told.mark
+        view.own?.mark = reported.mark
         if let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
     }
 
@@ -314,17 +316,17 @@ extension SyncTree {
 /// connection is lost before, none of them is applied.
 extension SyncTree {
     /// Holds a change that belongs to a resuming listen until the listen is complete. Returns whether it was held.
-    func hold(_ told: ReportedChanges, _ tag: ListenTag?) -> Bool {
+    func hold(_ reported: ReportedChanges, _ tag: ListenTag?) -> Bool {
         if let tag {
             // A change that is not below the query's path is not part of its data.
-            guard let (syncPoint, view) = tagged[tag], view.held != nil, syncPoint.path.contains(told.path) else {
+            guard let (syncPoint, view) = tagged[tag], view.held != nil, syncPoint.path.contains(reported.path) else {
                 return false
             }
-            view.held?.append(told)
+            view.held?.append(reported)
             return true
         }
-        guard let syncPoint = listeningPoint(above: told.path), syncPoint.held != nil else { return false }
-        syncPoint.held?.append(told)
+        guard let syncPoint = listeningPoint(above: reported.path), syncPoint.held != nil else { return false }
+        syncPoint.held?.append(reported)
         return true
     }
 
@@ -333,8 +335,8 @@ extension SyncTree {
     /// leaves the query may remain.
     func keep(_ selected: Node, changedBy held: [ReportedChanges], of spec: QuerySpec) {
         guard let cache, let last = held.last else { return }
-        let paths = held.flatMap { told in
-            told.changes.map { told.path.appending($0.path).dropFirst(spec.path.depth) }
+        let paths = held.flatMap { reported in
+            reported.changes.map { reported.path.appending($0.path).dropFirst(spec.path.depth) }
         }
         if paths.contains(where: \.isRoot) {
             cache.applyServer(selected, at: spec.path, of: spec)

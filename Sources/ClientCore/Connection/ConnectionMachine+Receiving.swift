@@ -142,9 +142,9 @@ extension ConnectionMachine {
         }
         _ = queue.remove(serial)
         if answer.status == .ok {
-            tell(content, .done, seq: answer.mark?.seq)
+            report(content, .done, seq: answer.mark?.seq)
         } else {
-            tell(content, .refused(failure(answer)))
+            report(content, .refused(failure(answer)))
         }
     }
 

@@ -40,7 +40,8 @@ extension ConnectionMachine {
         guard !texts.isEmpty else {
             // The request is longer than the protocol allows.
             _ = queue.remove(serial)
-            tell(content, .refused(RequestFailure(status: .tooBig, explanation: "The request is too large to be sent")))
+            report(
+                content, .refused(RequestFailure(status: .tooBig, explanation: "The request is too large to be sent")))
             return
         }
         let byteCount = texts.reduce(0) { $0 + $1.count }
@@ -51,7 +52,7 @@ extension ConnectionMachine {
     }
 
     /// Reports the outcome of a queued request to the owner.
-    mutating func tell(_ content: QueuedRequest.Content, _ outcome: RequestOutcome, seq: Int64? = nil) {
+    mutating func report(_ content: QueuedRequest.Content, _ outcome: RequestOutcome, seq: Int64? = nil) {
         switch content {
         case .write(let write, _): effects.append(.report(.writeAnswered(write.id, outcome, seq: seq)))
         case .onDisconnect(let id, _): effects.append(.report(.onDisconnectAnswered(id, outcome)))

@@ -159,7 +159,7 @@ public struct ConnectionMachine: Sendable {
 
     /// Cancels all unanswered writes and onDisconnect operations: each is reported as purged.
     public mutating func purgeWrites(now: Int64) {
-        for content in queue.removeWrites() { tell(content, .purged) }
+        for content in queue.removeWrites() { report(content, .purged) }
         sendQueued(now: now)
     }
 
@@ -250,7 +250,7 @@ extension ConnectionMachine {
     }
 
     private mutating func lose() {
-        for content in queue.connectionEnded() { tell(content, .lost) }
+        for content in queue.connectionEnded() { report(content, .lost) }
     }
 
     /// Closes the connection because the server violated the protocol.

@@ -24,16 +24,16 @@ final class SyncPoint {
     /// The state of the listen for all data of the path at the server.
     var asked = ListenState.waiting(nil) {
         didSet {
-            toldParts = []
+            answeredParts = []
             held = nil
         }
     }
     /// The paths of the parts that the server has sent before the whole data.
-    var toldParts: Set<Path> = []
+    var answeredParts: Set<Path> = []
     /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
     var held: [ReportedChanges]?
     /// Whether the server sends all changes at this path.
-    var isTold: Bool { if isListening, case .answered = asked { true } else { false } }
+    var isAnswered: Bool { if isListening, case .answered = asked { true } else { false } }
 
     /// The local value, including pending writes: the whole value, or the children that are completely known. Kept up
     /// to date while the path has listeners.

@@ -26,7 +26,7 @@ extension CacheManager {
         guard let had else { return }
         for path in paths {
             let location = path.contains(spec.path) ? spec.path : path
-            if isTold(location) { continue }
+            if isAnswered(location) { continue }
             store.setServerData(had[location.relative(to: spec.path)], at: location)
         }
     }
@@ -46,7 +46,7 @@ extension CacheManager {
     }
 
     private func take(_ node: Node, at path: Path) {
-        guard !isTold(path) else { return }
+        guard !isAnswered(path) else { return }
         noteWaiting(node, at: path)
         if path.namesPriority || node.hasIncrement {
             // Priorities and increments depend on the present data.
@@ -81,15 +81,15 @@ extension CacheManager {
     }
 
     /// Whether the server itself sends the changes at the path.
-    private func isTold(_ path: Path) -> Bool {
+    private func isAnswered(_ path: Path) -> Bool {
         if let top = tracked.topActiveDefault(over: path), waiting[top.spec] == nil { return true }
         return tracked.activeFilters(above: path).contains { query in
-            isTold(query) && keys(of: query).contains(path[query.spec.path.depth])
+            isAnswered(query) && keys(of: query).contains(path[query.spec.path.depth])
         }
     }
 
     /// Whether the server has answered the listen that includes an active query's data.
-    private func isTold(_ query: TrackedQuery) -> Bool {
+    private func isAnswered(_ query: TrackedQuery) -> Bool {
         waiting[(tracked.topActiveDefault(over: query.spec.path) ?? query).spec] == nil
     }
 
@@ -98,7 +98,7 @@ extension CacheManager {
     /// executed before the listens were sent again, and is not executed twice.
     private func keepingListened(_ node: Node, at path: Path) -> Node {
         var node = node
-        for query in tracked.all(below: path) where query.isActive && isTold(query) {
+        for query in tracked.all(below: path) where query.isActive && isAnswered(query) {
             let location = query.spec.path
             let listened = query.spec.loadsAllData ? [location] : keys(of: query).map(location.appending)
             for location in listened {

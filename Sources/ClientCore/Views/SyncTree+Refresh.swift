@@ -26,7 +26,7 @@ extension SyncTree {
         var effects = SyncEffects()
         var touched = addingCounted(to: touched)
         if touched.isNothing {
-            tell(view, at: syncPoint, local: [], own: [], &effects.events)
+            emit(view, at: syncPoint, local: [], own: [], &effects.events)
         } else {
             touched.insert(syncPoint.path)
             visit(root, touched, nil, &effects.events)
@@ -80,14 +80,14 @@ extension SyncTree {
             for (view, keys) in index.concerned(
                 by: changes(of: keys, at: syncPoint, change.old), hasOwn: !syncPoint.isLocalComplete)
             {
-                tell(view, at: syncPoint, local: keys, own: keys, &events)
+                emit(view, at: syncPoint, local: keys, own: keys, &events)
             }
         } else {
-            for view in syncPoint.views { tell(view, at: syncPoint, local: change.keys, own: own, &events) }
+            for view in syncPoint.views { emit(view, at: syncPoint, local: change.keys, own: own, &events) }
         }
     }
 
-    private func tell(
+    private func emit(
         _ view: View, at syncPoint: SyncPoint, local: [Key]?, own: [Key]?, _ events: inout [DataEvent]
     ) {
         let count = events.count
@@ -286,7 +286,7 @@ extension SyncTree {
 
     /// Updates one view for the first time.
     func start(_ view: View, at syncPoint: SyncPoint, _ events: inout [DataEvent]) {
-        tell(view, at: syncPoint, local: nil, own: nil, &events)
+        emit(view, at: syncPoint, local: nil, own: nil, &events)
     }
 
     // MARK: Reading

@@ -15,7 +15,7 @@ final class View {
     /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
     var held: [ReportedChanges]?
     /// Whether the server sends all changes of the data that the query selects.
-    var isTold: Bool { if tag != nil, case .answered = asked { true } else { false } }
+    var isAnswered: Bool { if tag != nil, case .answered = asked { true } else { false } }
     /// The data that the server sent for this query alone. Nil if the whole value of the path is known or requested.
     var own: ServerSet?
     /// Children of `own` that changed since the view was last updated; nil for all.
@@ -29,7 +29,7 @@ final class View {
     /// Whether `shown` is complete, so that value events are emitted.
     private(set) var isComplete = false
     /// The value of the last value event.
-    private var told: Node?
+    private var emitted: Node?
     /// Registrations added after the last value event, which have received none.
     private var waiting: Set<RegistrationID> = []
     /// The order of `input`, once needed.
@@ -46,7 +46,7 @@ final class View {
     /// The view's entry in the path's index; nil if the path has none.
     var indexed: IndexedView?
 
-    private var tellsChildren: Bool { childTellers > 0 }
+    private var emitsChildren: Bool { childTellers > 0 }
 
     // MARK: Changing
 
@@ -71,18 +71,18 @@ final class View {
             isChanged = !chosen.isEmpty
             changes = chosen
         }
-        if let changes { tell(changes, &events) }
+        if let changes { emit(changes, &events) }
         guard complete, isChanged || !wasComplete else { return }
         // A value that was known only from a pending write may already have been reported before the server's arrives.
-        let isNews = wasComplete || told.map { $0 != shown } ?? true
+        let isNews = wasComplete || emitted.map { $0 != shown } ?? true
         for registration in registrations where isNews || waiting.contains(registration.id) {
-            tellValue(registration, &events)
+            emitValue(registration, &events)
         }
-        told = shown
+        emitted = shown
         waiting = []
     }
 
-    private func tellValue(_ registration: Registration, _ events: inout [DataEvent]) {
+    private func emitValue(_ registration: Registration, _ events: inout [DataEvent]) {
         guard registration.kinds.contains(.value) else { return }
         events.append(DataEvent(registration: registration.id, kind: .value, node: shown, index: query.index))
     }
@@ -101,7 +101,7 @@ final class View {
         let old = shown
         shown = node
         keep(node, source)
-        guard tellsChildren, isChanged else { return nil }
+        guard emitsChildren, isChanged else { return nil }
         var changes =
             keys.map { ChildChanges(from: old, to: node, keys: $0, query) } ?? ChildChanges(from: old, to: node, query)
         arrange(&changes, order(of: node, keys, source))
@@ -156,7 +156,7 @@ final class View {
     private func updateChosen(to node: Node, _ keys: [Key]?, _ source: Source) -> ChildChanges {
         let old = shown
         let isPart = keys != nil && node.isBranch && (!source.isOwn || input.isBranch)
-        let needsOrder = query.limit != nil || tellsChildren || (indexed != nil && !source.isOwn)
+        let needsOrder = query.limit != nil || emitsChildren || (indexed != nil && !source.isOwn)
         let order = needsOrder ? order(of: node, isPart ? keys : nil, source) : nil
         if order == nil { self.order = nil }
         keep(node, source)
@@ -170,7 +170,7 @@ final class View {
         var changes =
             touched.map { ChildChanges(from: old, to: shown, keys: $0, query) }
             ?? ChildChanges(from: old, to: shown, query)
-        if tellsChildren, let order, !changes.isEmpty { arrange(&changes, order) }
+        if emitsChildren, let order, !changes.isEmpty { arrange(&changes, order) }
         return changes
     }
     /// Updates the selection after changes of these children only. Returns the children that may have entered or left
@@ -206,20 +206,20 @@ final class View {
 
     // MARK: Events
 
-    private func tell(_ changes: ChildChanges, _ events: inout [DataEvent]) {
-        for change in changes.removed { tell(.childRemoved, .childRemoved(change.key), change.node, &events) }
+    private func emit(_ changes: ChildChanges, _ events: inout [DataEvent]) {
+        for change in changes.removed { emit(.childRemoved, .childRemoved(change.key), change.node, &events) }
         for change in changes.added {
-            tell(.childAdded, .childAdded(change.key, previous: change.previous), change.node, &events)
+            emit(.childAdded, .childAdded(change.key, previous: change.previous), change.node, &events)
         }
         for change in changes.moved {
-            tell(.childMoved, .childMoved(change.key, previous: change.previous), change.node, &events)
+            emit(.childMoved, .childMoved(change.key, previous: change.previous), change.node, &events)
         }
         for change in changes.changed {
-            tell(.childChanged, .childChanged(change.key, previous: change.previous), change.node, &events)
+            emit(.childChanged, .childChanged(change.key, previous: change.previous), change.node, &events)
         }
     }
 
-    private func tell(_ wanted: EventKinds, _ kind: DataEvent.Kind, _ node: Node, _ events: inout [DataEvent]) {
+    private func emit(_ wanted: EventKinds, _ kind: DataEvent.Kind, _ node: Node, _ events: inout [DataEvent]) {
         for registration in registrations where registration.kinds.contains(wanted) {
             events.append(DataEvent(registration: registration.id, kind: kind, node: node, index: query.index))
         }
@@ -230,7 +230,7 @@ final class View {
     /// - Parameter local: the local value of the path.
     func join(_ registration: Registration, _ local: Node, _ source: Source, _ events: inout [DataEvent]) {
         registrations.append(registration)
-        if registration.tellsChildren { childTellers += 1 }
+        if registration.emitsChildren { childTellers += 1 }
         if registration.kinds.contains(.childAdded), shown.isBranch {
             var changes = ChildChanges(from: .null, to: shown, query)
             arrange(&changes, order(of: source.isOwn ? input : local, [], source))
@@ -240,7 +240,7 @@ final class View {
                     DataEvent(registration: registration.id, kind: kind, node: change.node, index: query.index))
             }
         }
-        if isComplete { tellValue(registration, &events) } else { waiting.insert(registration.id) }
+        if isComplete { emitValue(registration, &events) } else { waiting.insert(registration.id) }
     }
 
     /// The source of the value from which a query selects.
@@ -256,7 +256,7 @@ final class View {
     /// Removes a registration; it receives no more events.
     func leave(_ id: RegistrationID) {
         guard let index = registrations.firstIndex(where: { $0.id == id }) else { return }
-        if registrations.remove(at: index).tellsChildren { childTellers -= 1 }
+        if registrations.remove(at: index).emitsChildren { childTellers -= 1 }
     }
 
     /// Removes all registrations and returns them.
@@ -270,7 +270,7 @@ final class View {
 }
 
 extension Registration {
-    fileprivate var tellsChildren: Bool { !kinds.isDisjoint(with: .allChildren) }
+    fileprivate var emitsChildren: Bool { !kinds.isDisjoint(with: .allChildren) }
 }
 
 /// The server's data for a filtered query: complete children, as many as the query selects.

@@ -260,7 +260,7 @@ struct BatchCommit {
             }
             // No gateway has announced a batch that was committed by an attempt counted as lost and was followed since.
             // Batches without records, whose writes were all refused, need no announcement.
-            if case .lost = sent { context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq) }
+            if case .lost = sent { context.core.notifyOfCommit(to: namespace.id, head: namespace.snapshot.seq) }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
         case .fail(.asReported):
@@ -301,7 +301,7 @@ struct BatchCommit {
         let rowGrowth = evaluated.snapshot.root.rowCount - rowsBefore
         namespace.grew(by: evaluated.batch.rows.textGrowth + rowGrowth * NamespaceMemory.bytesOfRow)
         context.answers.complete(waiting, evaluated.outcomes)
-        context.core.tellOfCommit(to: namespace.id, head: evaluated.snapshot.seq)
+        context.core.notifyOfCommit(to: namespace.id, head: evaluated.snapshot.seq)
     }
 
     /// Returns the steps with the log's commit time.

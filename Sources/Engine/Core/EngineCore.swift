@@ -132,13 +132,13 @@ final class EngineCore: Sendable {
 
     /// Reports a commit: immediately to other parts of this program, and to all others when the tail announces it.
     /// Never blocks.
-    func tellOfCommit(to namespace: Int64, head: Int64) {
-        announcements.tell(.commit(namespace: namespace, head: head))
+    func notifyOfCommit(to namespace: Int64, head: Int64) {
+        announcements.notify(.commit(namespace: namespace, head: head))
         news.add(namespace, head: head)
     }
 
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
-        if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
+        if health.markDown("\(error)", isSilent: isSilent, isReported: error.isRefusedServer) {
             logger.error("database lost", [("error", "\(error)")])
             // The tail checks whether the database is really lost.
             news.wakeReader()

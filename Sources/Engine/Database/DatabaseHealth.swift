@@ -40,14 +40,14 @@ public final class DatabaseHealth: Sendable {
     private static let graceMilliseconds: Milliseconds = 1_000
 
     /// Returns true if the state changed.
-    func markUp() -> Bool { change(to: true, "", isSilent: false, isTold: false) }
+    func markUp() -> Bool { change(to: true, "", isSilent: false, isReported: false) }
 
-    /// Returns true if the state changed, or, with `isTold`, if the reason changed.
-    func markDown(_ reason: String, isSilent: Bool = false, isTold: Bool = false) -> Bool {
-        change(to: false, reason, isSilent: isSilent, isTold: isTold)
+    /// Returns true if the state changed, or, with `isReported`, if the reason changed.
+    func markDown(_ reason: String, isSilent: Bool = false, isReported: Bool = false) -> Bool {
+        change(to: false, reason, isSilent: isSilent, isReported: isReported)
     }
 
-    private func change(to isUp: Bool, _ reason: String, isSilent: Bool, isTold: Bool) -> Bool {
+    private func change(to isUp: Bool, _ reason: String, isSilent: Bool, isReported: Bool) -> Bool {
         state.withLock { state in
             defer {
                 // Silent until the database answers: an attempt that failed immediately proves nothing about the
@@ -56,7 +56,7 @@ public final class DatabaseHealth: Sendable {
                 state.isUp = isUp
                 state.reason = reason
             }
-            guard state.isUp != isUp else { return isTold && state.reason != reason }
+            guard state.isUp != isUp else { return isReported && state.reason != reason }
             state.changedAt = now()
             return true
         }

@@ -79,8 +79,8 @@ final class LeaseThread {
         case .save(let saving): try saver.save(saving, connection, lease)
         case .execute(let ended): try executor.execute(ended, connection, lease)
         case .takeOver(let takeover): try executor.takeOver(takeover, connection)
-        case .tell(let text):
-            if let message = core.peers.message(text) { try connection.tellPeers(message) }
+        case .notify(let text):
+            if let message = core.peers.message(text) { try connection.notifyPeers(message) }
         }
     }
 
@@ -92,7 +92,7 @@ final class LeaseThread {
         case .execute: jobs.retry(job)
         case .takeOver(let takeover): takeover.completion()
         // A lost message only causes some refused transactions.
-        case .tell: break
+        case .notify: break
         }
     }
 }
@@ -103,7 +103,7 @@ enum LeaseJob: Sendable {
     case execute(EndedSession)
     case takeOver(SessionTakeover)
     /// Send this text to the other gateways.
-    case tell(String)
+    case notify(String)
 }
 
 /// The jobs of the lease's thread, which executes them in the order in which they were added. Any thread may add jobs.

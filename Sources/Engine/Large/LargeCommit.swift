@@ -67,13 +67,13 @@ struct LargeCommit {
         case .pause:
             context.pauseBeforeRetry()
             return .waited(now: Clock.monotonicMilliseconds, isStopping: context.core.stopsNow)
-        case .publish, .tell:
+        case .publish, .notify:
             if effect == .publish { publish() }
             // No gateway has announced a write that was committed by an attempt counted as lost and was followed since.
-            context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq)
+            context.core.notifyOfCommit(to: namespace.id, head: namespace.snapshot.seq)
             if let batch {
                 write.item.sink.complete([
-                    (write.item.token, .committed(seq: batch.newHead, changes: write.told))
+                    (write.item.token, .committed(seq: batch.newHead, changes: write.reported))
                 ])
             }
             return nil
@@ -83,7 +83,7 @@ struct LargeCommit {
 
     private func result(_ effect: LargeCommitMachine.Effect) -> LargeWrite.Result {
         switch effect {
-        case .publish, .tell: .done
+        case .publish, .notify: .done
         case .giveUp: error.map { .connectionFailed($0) } ?? .again
         case .outcomeUnknown: .failed(.outcomeUnknown)
         default: .again

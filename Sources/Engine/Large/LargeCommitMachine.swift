@@ -34,7 +34,7 @@ struct LargeCommitMachine: Hashable, Sendable {
         /// The write is committed: publish it and answer its writer.
         case publish
         /// The write is committed and was followed: answer its writer.
-        case tell
+        case notify
         /// No entry was written: prepare the write again.
         case prepareAgain
         /// The write's transaction failed, and nothing was written.
@@ -108,7 +108,7 @@ struct LargeCommitMachine: Hashable, Sendable {
             return search(now, isStopping)
         case (.searching, .searched(let isFound)):
             return isFound ? go(to: .followingFound, .followFound) : end(.giveUp)
-        case (.followingFound, .followed): return end(.tell)
+        case (.followingFound, .followed): return end(.notify)
         case (.searching, .failed(let isConnectionLost, _, _)), (.followingFound, .failed(let isConnectionLost, _, _)):
             return isConnectionLost ? go(to: .dropping, .dropConnection) : go(to: .pausing, .pause)
         case (.dropping, .done): return go(to: .pausing, .pause)

@@ -77,7 +77,7 @@ final class LargeWriter: Sendable {
         let base = namespace.snapshot
         var evaluation = Evaluation(base, timestamp: Clock.unixMilliseconds, keepsSteps: true)
         evaluation.apply(job.item.write)
-        guard case .committed(_, let told)? = evaluation.outcomes.first, let record = evaluation.records.first,
+        guard case .committed(_, let reported)? = evaluation.outcomes.first, let record = evaluation.records.first,
             let step = evaluation.steps.first
         else { return nil }
         let number = try connection.beginLarge(namespace.id, head: base.seq)
@@ -85,7 +85,7 @@ final class LargeWriter: Sendable {
         try connection.stageRows(namespace.id, large: number, evaluation.rows.sink)
         let write = LargeWrite(
             job.item, connection, number: number, parts: parts, base: base, root: step.after, record: record,
-            changes: step.entry.changes, told: told)
+            changes: step.entry.changes, reported: reported)
         try catchUp(write, in: namespace)
         return write
     }

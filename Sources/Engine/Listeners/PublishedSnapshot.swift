@@ -48,30 +48,30 @@ final class PublishedSnapshot: Sendable {
 
     /// Publishes the state after `steps` and notifies the listeners that the steps touch.
     func publish(_ steps: [Step], _ snapshot: Snapshot) {
-        struct Told: Sendable {
+        struct Notice: Sendable {
             let listener: any ChangeListener
             var steps: [Int]
         }
-        let (told, all) = state.withLock { state -> ([ObjectIdentifier: Told], [any ChangeListener]) in
+        let (notices, all) = state.withLock { state -> ([ObjectIdentifier: Notice], [any ChangeListener]) in
             let hasNewRules = state.snapshot.rules !== snapshot.rules
             state.snapshot = snapshot
-            var told: [ObjectIdentifier: Told] = [:]
+            var notices: [ObjectIdentifier: Notice] = [:]
             var all: [any ChangeListener] = []
-            guard !state.index.isEmpty else { return (told, all) }
+            guard !state.index.isEmpty else { return (notices, all) }
             if hasNewRules { all = state.index.all }
             for (position, step) in steps.enumerated() {
                 for change in step.entry.changes {
                     state.index.forEachTouched(by: change.path) { listener in
                         let id = ObjectIdentifier(listener)
-                        if told[id]?.steps.last == position { return }
-                        told[id, default: Told(listener: listener, steps: [])].steps.append(position)
+                        if notices[id]?.steps.last == position { return }
+                        notices[id, default: Notice(listener: listener, steps: [])].steps.append(position)
                     }
                 }
             }
-            return (told, all)
+            return (notices, all)
         }
         // Outside the lock: encoding an event takes time, and readers must not wait for it.
-        for one in told.values { one.listener.changed(one.steps.map { steps[$0] }) }
+        for one in notices.values { one.listener.changed(one.steps.map { steps[$0] }) }
         for listener in all { listener.rulesChanged(in: snapshot) }
     }
 

@@ -95,10 +95,10 @@ public final class LiveNamespace: Sendable {
     }
 
     /// Like `whenApplied`, but waits until all listeners have been notified of the entries up to `seq`, too.
-    public func whenTold(_ seq: Int64, within milliseconds: Int64, _ body: @escaping @Sendable () -> Void) {
+    public func whenReported(_ seq: Int64, within milliseconds: Int64, _ body: @escaping @Sendable () -> Void) {
         let now = Clock.monotonicMilliseconds
         let isWaiting = scheduling.withLock { state -> Bool in
-            guard state.toldSeq < seq else { return false }
+            guard state.reportedSeq < seq else { return false }
             state.addWaiter(seq, now: now, deadline: now + milliseconds, body)
             return true
         }

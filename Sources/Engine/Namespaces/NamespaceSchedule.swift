@@ -14,7 +14,7 @@ struct NamespaceSchedule: Sendable {
     /// The highest head that was reported.
     private(set) var remoteHead: Int64
     /// The seq of the last entry of which all listeners have been notified.
-    private(set) var toldSeq: Int64
+    private(set) var reportedSeq: Int64
     /// Whether a check found that the database has another history of the namespace, and no committer has dealt with
     /// that yet.
     private(set) var isSuspect = false
@@ -38,7 +38,7 @@ struct NamespaceSchedule: Sendable {
     ///   - gathering: decides when a batch waits for more writes.
     init(head: Int64, gathering: CommitDelay = CommitDelay(longest: 0)) {
         remoteHead = head
-        toldSeq = head
+        reportedSeq = head
         self.gathering = gathering
     }
 
@@ -252,7 +252,7 @@ struct NamespaceSchedule: Sendable {
     /// Records that the snapshot has reached `seq`, and returns the callbacks that waited for it.
     mutating func reached(_ seq: Int64) -> [SeqWaiters.Body] {
         remoteHead = max(remoteHead, seq)
-        toldSeq = seq
+        reportedSeq = seq
         return waiters.take(upTo: seq)
     }
 
@@ -260,7 +260,7 @@ struct NamespaceSchedule: Sendable {
     mutating func reset(to seq: Int64) -> [SeqWaiters.Body] {
         // Reports of a later head referred to a history that no longer exists; a still later head is reported again.
         remoteHead = seq
-        toldSeq = seq
+        reportedSeq = seq
         return waiters.take(upTo: seq)
     }
 

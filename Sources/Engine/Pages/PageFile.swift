@@ -8,14 +8,14 @@ public final class PageFile: Sendable {
     private let file: ScratchFile
     private let extents: Mutex<PageExtents>
     private let logger: Logger
-    private let toldAt = Atomic<Int64>(.min)
+    private let reportedAt = Atomic<Int64>(.min)
     /// Ends the process because a page cannot be read.
     let end: @Sendable (_ reason: String) -> Never
 
     /// Each page is followed by a checksum, which is verified after a read.
     private static let sumBytes = MemoryLayout<UInt64>.size
     /// Minimum time between two warnings that the file is full.
-    private static let tellMilliseconds: Int64 = 60_000
+    private static let reportMilliseconds: Int64 = 60_000
     /// Time for which the file counts as full.
     private static let fullMilliseconds: Int64 = 300_000
 
@@ -104,9 +104,9 @@ public final class PageFile: Sendable {
     private func refused(_ reason: String) {
         let now = now()
         refusedAt.store(now, ordering: .relaxed)
-        let last = toldAt.load(ordering: .relaxed)
-        guard last == .min || now - last >= Self.tellMilliseconds,
-            toldAt.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
+        let last = reportedAt.load(ordering: .relaxed)
+        guard last == .min || now - last >= Self.reportMilliseconds,
+            reportedAt.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
         else { return }
         logger.warning(
             "the page file accepts no more pages, and trees stay in memory beyond --tree-memory",

@@ -175,7 +175,7 @@ struct Evaluation {
 
     /// Returns the changes for the writer: incremented sums only if it may read the values from which they were
     /// computed.
-    private func told(_ asked: [Change], _ changes: [Change], _ write: Write) -> [Change] {
+    private func reported(_ asked: [Change], _ changes: [Change], _ write: Write) -> [Change] {
         guard write.hasServerValue, !write.auth.isAdmin else { return changes }
         return zip(asked, changes).map { asked, change in
             guard asked.value.hasIncrement, !mayRead(change.path, write.auth) else { return change }
@@ -242,7 +242,7 @@ struct Evaluation {
                 origin: write.origin)
             steps.append(Step(entry: entry, before: before, after: after, batch: batchID))
         }
-        outcomes.append(.committed(seq: head, changes: told(asked, changes, write)))
+        outcomes.append(.committed(seq: head, changes: reported(asked, changes, write)))
     }
 }
 

@@ -29,7 +29,7 @@ final class LargeWrite: @unchecked Sendable {
     let record: Batch.Record
     let changes: [Change]
     /// The changes as the writer receives them.
-    let told: [Change]
+    let reported: [Change]
     let id = Batch.makeID()
     /// The tree after the write, including the entries of others since its evaluation.
     var tree: MergedTree
@@ -39,7 +39,7 @@ final class LargeWrite: @unchecked Sendable {
     init(
         _ item: WriteQueue.Waiting, _ connection: LogConnection, number: Int64, parts: Int32, base: Snapshot,
         root: Node,
-        record: Batch.Record, changes: [Change], told: [Change]
+        record: Batch.Record, changes: [Change], reported: [Change]
     ) {
         self.item = item
         self.connection = connection
@@ -47,7 +47,7 @@ final class LargeWrite: @unchecked Sendable {
         self.parts = parts
         self.record = record
         self.changes = changes
-        self.told = told
+        self.reported = reported
         tree = MergedTree(
             base, after: root, changes: changes,
             condition: item.write.expectedHash == nil ? nil : item.write.path)

@@ -108,13 +108,13 @@ struct WriteAnswers {
     /// Answers each write with its outcome: one call per sink, in the order of the writes.
     func complete(_ waiting: [WriteQueue.Waiting], _ outcomes: [WriteOutcome]) {
         if let sink = waiting.first?.sink, waiting.allSatisfy({ $0.sink === sink }) {
-            var told: [(token: UInt64, outcome: WriteOutcome)] = []
-            told.reserveCapacity(waiting.count)
+            var answered: [(token: UInt64, outcome: WriteOutcome)] = []
+            answered.reserveCapacity(waiting.count)
             for (item, outcome) in zip(waiting, outcomes) {
                 count(outcome)
-                told.append((item.token, outcome))
+                answered.append((item.token, outcome))
             }
-            return sink.complete(told)
+            return sink.complete(answered)
         }
         var bySink: [ObjectIdentifier: (sink: any WriteSink, outcomes: [(token: UInt64, outcome: WriteOutcome)])] = [:]
         for (item, outcome) in zip(waiting, outcomes) {

@@ -264,10 +264,10 @@ final class NamespaceReader {
     }
 
     private func finish(_ index: Int, _ findings: [FoundMessages], _ left: [Reading]) {
-        let told = findings + readings[index].lane.takePartial()
+        let reported = findings + readings[index].lane.takePartial()
         readings += left
         if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
-        found(told.filter { !$0.messages.isEmpty || $0.readTo != nil })
+        found(reported.filter { !$0.messages.isEmpty || $0.readTo != nil })
     }
 
     /// Passes an entry that changes no data.

@@ -18,7 +18,7 @@ final class FeedDispatcherState {
     /// The sinks of ended runs that still have deliveries in flight.
     private var retired: [FeedClaim: RetiredSink] = [:]
     private var ownerless = OwnerlessRequests()
-    private var routesTold = 0
+    private var routesReported = 0
     /// The seats of pulls that wait for messages or for an owner, by namespace and feed. A seat is the permission to wait.
     private var pullSeats: FairLedger<String, String>
     /// The seats of settlements that wait for an owner. They are separate, so that pulls never use them up.
@@ -129,7 +129,7 @@ final class FeedDispatcherState {
             for finding in findings { run(finding.claim)?.take(finding, now) }
         case .routes(let new):
             routes = new
-            routesTold += 1
+            routesReported += 1
             for name in Array(ended.keys) {
                 switch new[name] {
                 case .here, .nobody: break
@@ -325,7 +325,7 @@ final class FeedDispatcherState {
         }
         ownerless.add(
             OwnerlessRequests.Request(
-                command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
+                command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesReported: routesReported))
     }
 
     /// Takes a seat for a request that waits for an owner.
@@ -350,7 +350,7 @@ final class FeedDispatcherState {
             var refusal = refusal(of: name)
             if runs[name] == nil, refusal == nil {
                 // After two reports, the latest look at the database began after the request arrived, and it found no such feed.
-                guard routes[name] == nil, routesTold - oldest.routesTold >= 2 else { return }
+                guard routes[name] == nil, routesReported - oldest.routesReported >= 2 else { return }
                 refusal = .unknownFeed
             }
             guard let request = ownerless.takeFirst(of: name) else { return }
@@ -480,7 +480,7 @@ final class FeedDispatcherState {
     }
 
     /// Logs that a feed's dead letters have reached their limit, or have room again.
-    private func tellRoom(of run: FeedRun) {
+    private func reportRoom(of run: FeedRun) {
         run.saysShortOfRoom = run.machine.isShortOfRoom
         let fields = [("feed", "\(run.name.namespace)/\(run.name.name)"), ("stored", "\(run.machine.stored.count)")]
         if run.saysShortOfRoom {
@@ -494,6 +494,6 @@ final class FeedDispatcherState {
         guard now - reportedAt >= 200 else { return }
         reportedAt = now
         board.set(runs.mapValues { $0.report(namesConsumers: false) })
-        for run in runs.values where run.machine.isShortOfRoom != run.saysShortOfRoom { tellRoom(of: run) }
+        for run in runs.values where run.machine.isShortOfRoom != run.saysShortOfRoom { reportRoom(of: run) }
     }
 }

@@ -94,7 +94,7 @@ final class FeedSupervisor: AnnouncementListener {
         dropLost()
         try keep(feeds, connection)
         try claim(feeds, worker, connection)
-        tellRoutes(feeds)
+        reportRoutes(feeds)
         let namespaces = Set(mine.values.map(\.claim.namespace))
         announcements.follow(namespaces)
         // Announcements may have been lost.
@@ -328,7 +328,7 @@ final class FeedSupervisor: AnnouncementListener {
             [("namespace", record.namespace), ("feed", record.name), ("error", trouble.reason)])
     }
 
-    private func tellRoutes(_ feeds: [FeedRecord]) {
+    private func reportRoutes(_ feeds: [FeedRecord]) {
         var routes: [FeedName: FeedRoute] = [:]
         for record in feeds {
             let name = FeedName(namespace: record.namespace, name: record.name)

@@ -8,7 +8,7 @@ struct OwnerlessRequests {
         /// The time until which the request waits, in monotonic milliseconds.
         let deadline: Milliseconds
         /// The number of times that the routes had been reported when the request arrived.
-        let routesTold: Int
+        let routesReported: Int
     }
 
     private var requests: [UInt64: Request] = [:]

@@ -46,9 +46,9 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
-    private func tell(_ news: GroupMessage) {
+    private func notify(_ news: GroupMessage) {
         let id = ObjectIdentifier(self)
-        for outlet in state.withLock({ $0.loops.values.map(\.outlet) }) { outlet.tell(news, of: id) }
+        for outlet in state.withLock({ $0.loops.values.map(\.outlet) }) { outlet.notify(news, of: id) }
     }
 
     // MARK: Changes
@@ -60,17 +60,17 @@ final class ListenerGroup: ChangeListener {
             let bytes = encoder.encode(event, seq: step.entry.seq, batch: step.batch)
             events.append(.init(seq: step.entry.seq, bytes: SharedBytes(bytes)))
         }
-        if let encoded = EncodedEvents(events) { tell(.events(encoded)) }
+        if let encoded = EncodedEvents(events) { notify(.events(encoded)) }
     }
 
     func reset(to snapshot: Snapshot) {
         state.withLock { $0.window = nil }
-        tell(.reset(snapshot))
+        notify(.reset(snapshot))
     }
 
-    func rulesChanged(in snapshot: Snapshot) { tell(.newRules) }
+    func rulesChanged(in snapshot: Snapshot) { notify(.newRules) }
 
-    func ended() { tell(.ended) }
+    func ended() { notify(.ended) }
 
     private func event(for step: Step) -> ChangeEvent? {
         guard let query = key.query else {
@@ -138,7 +138,7 @@ enum GroupMessage: Sendable {
 
 /// Receives a group's messages for one loop's listeners of one kind. Any thread.
 protocol GroupReceiver: AnyObject, Sendable {
-    func tell(_ news: GroupMessage, of group: ObjectIdentifier)
+    func notify(_ news: GroupMessage, of group: ObjectIdentifier)
 }
 
 /// An owner of a loop's listeners. Belongs to the loop's thread.
@@ -149,7 +149,7 @@ protocol GroupSubscriber: AnyObject, SendableMetatype {
 // The hearers are deliberately not generic classes: calls through these protocols are not specialized for the types of
 // a generic class, and would iterate slowly over thousands of listeners.
 extension LoopLink: GroupReceiver where Owner: GroupSubscriber {
-    func tell(_ news: GroupMessage, of group: ObjectIdentifier) {
+    func notify(_ news: GroupMessage, of group: ObjectIdentifier) {
         post { $0.hear(news, from: group) }
     }
 }

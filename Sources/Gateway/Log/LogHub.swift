@@ -51,14 +51,14 @@ final class LogHub: LogReadingHost {
         services.metrics.logReadings.add(1)
         identityWatch.add(reading.identity)
         let timer = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
-            self?.tell(id) { $0.end() }
+            self?.withReading(id) { $0.end() }
         }
         reading.exchange.onClose = { [weak self] in
             timer.cancel()
             self?.forget(id)
         }
-        reading.exchange.onDrain = { [weak self] in self?.tell(id) { $0.drained() } }
-        tell(id) { $0.received(.success(first)) }
+        reading.exchange.onDrain = { [weak self] in self?.withReading(id) { $0.drained() } }
+        withReading(id) { $0.received(.success(first)) }
         if readings[id] == nil { timer.cancel() }
     }
 
@@ -69,7 +69,7 @@ final class LogHub: LogReadingHost {
         // The query keeps the seat, so that a client that disconnects does not free it before the answer.
         let seat = taken[id]
         databases.engine(of: reading.namespace).logs.slice(reading.view, at: position) { [link] result in
-            withExtendedLifetime(seat) { link.post { hub in hub.tell(id) { $0.received(result) } } }
+            withExtendedLifetime(seat) { link.post { hub in hub.withReading(id) { $0.received(result) } } }
         }
     }
 
@@ -78,11 +78,11 @@ final class LogHub: LogReadingHost {
         // Before this timeout a keep-alive makes the reader read again.
         let milliseconds = services.settings.streamKeepAliveMilliseconds + 5_000
         reading.namespace.whenApplied(seq, within: milliseconds) { [link] in
-            link.post { hub in hub.tell(id) { $0.woke() } }
+            link.post { hub in hub.withReading(id) { $0.woke() } }
         }
     }
 
-    private func tell(_ id: UInt64, _ work: (any LogReading) -> Void) {
+    private func withReading(_ id: UInt64, _ work: (any LogReading) -> Void) {
         guard let reading = readings[id] else { return }
         work(reading)
         forgetAnswered(reading)
@@ -102,7 +102,7 @@ final class LogHub: LogReadingHost {
     // MARK: Time
 
     func sendKeepAlives() {
-        for id in Array(readings.keys) { tell(id) { $0.keepAlive() } }
+        for id in Array(readings.keys) { withReading(id) { $0.keepAlive() } }
     }
 
     /// Ends the readers whose credentials are no longer valid.
@@ -112,7 +112,7 @@ final class LogHub: LogReadingHost {
             if authenticator.isValid(reading.identity, now: now) {
                 identityWatch.add(reading.identity)
             } else {
-                tell(id) { $0.revoke() }
+                withReading(id) { $0.revoke() }
             }
         }
     }
@@ -131,12 +131,12 @@ final class LogHub: LogReadingHost {
 
     private func feed(_ feed: FeedGrant, isOf base: Path?) {
         for (id, reading) in readings where Self.feed(of: reading.identity) == feed {
-            if base?.contains(reading.view.path) != true { tell(id) { $0.revoke() } }
+            if base?.contains(reading.view.path) != true { withReading(id) { $0.revoke() } }
         }
     }
 
     /// Ends all readers. Their clients reconnect to another gateway.
     func drain() {
-        for id in Array(readings.keys) { tell(id) { $0.end() } }
+        for id in Array(readings.keys) { withReading(id) { $0.end() } }
     }
 }

@@ -82,7 +82,7 @@ final class TransactionSlots {
     /// Executes the outcome of an event in a queue.
     func follow(_ outcome: TransactionTurns.Outcome, at key: TransactionKey) {
         if let notice = outcome.notice {
-            context.databases[key.namespace.database].engine.tellPeers(SlotNotice(notice, key).text)
+            context.databases[key.namespace.database].engine.notifyPeers(SlotNotice(notice, key).text)
         }
         guard let slot = outcome.next else { return }
         if slot.isRemote { return watch(slot, at: key) }

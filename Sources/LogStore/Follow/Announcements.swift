@@ -20,13 +20,13 @@ public final class Announcements: Sendable {
     }
 
     /// Passes on an announcement. Does not block.
-    public func tell(_ announcement: Announcement) {
-        for subscription in subscriptions.withLock({ $0 }) { subscription.tell(announcement) }
+    public func notify(_ announcement: Announcement) {
+        for subscription in subscriptions.withLock({ $0 }) { subscription.notify(announcement) }
     }
 
     /// Reports that earlier announcements may have been missed: the connection was lost, or has just begun to listen.
-    public func tellOfGap() {
-        for subscription in subscriptions.withLock({ $0 }) { subscription.tellOfGap() }
+    public func notifyOfGap() {
+        for subscription in subscriptions.withLock({ $0 }) { subscription.notifyOfGap() }
     }
 }
 
@@ -52,7 +52,7 @@ public final class AnnouncementSubscription: Sendable {
         var followed: Set<Int64> = []
         var hasEnded = false
         /// When `wait` last returned heads, in monotonic milliseconds.
-        var toldHeadsAt: Int64 = .min / 2
+        var announcedHeadsAt: Int64 = .min / 2
     }
 
     /// The minimum time between two deliveries of heads. Senders that announce more often, even without reason, cause
@@ -76,7 +76,7 @@ public final class AnnouncementSubscription: Sendable {
     /// Waits until there are announcements, the time has passed or `end` is called.
     public func wait(milliseconds: Milliseconds) -> Heard {
         let start = Clock.monotonicMilliseconds
-        let rest = state.withLock { $0.toldHeadsAt } + Self.spacingMilliseconds - start
+        let rest = state.withLock { $0.announcedHeadsAt } + Self.spacingMilliseconds - start
         if rest > 0, milliseconds > 0 {
             // Only heads are delayed; other announcements end this wait.
             _ = state.wait(milliseconds: min(rest, milliseconds)) { $0.heard.wantsLook || $0.hasEnded ? true : nil }
@@ -85,7 +85,7 @@ public final class AnnouncementSubscription: Sendable {
         return state.wait(milliseconds: left) { state -> Heard? in
             guard !state.heard.isEmpty || state.hasEnded else { return nil }
             defer { state.heard = Heard() }
-            if !state.heard.heads.isEmpty { state.toldHeadsAt = Clock.monotonicMilliseconds }
+            if !state.heard.heads.isEmpty { state.announcedHeadsAt = Clock.monotonicMilliseconds }
             return state.heard
         } ?? Heard()
     }
@@ -93,7 +93,7 @@ public final class AnnouncementSubscription: Sendable {
     /// Ends waiting, now and in future calls.
     public func end() { state.broadcast { $0.hasEnded = true } }
 
-    func tell(_ announcement: Announcement) {
+    func notify(_ announcement: Announcement) {
         if case .commit(let namespace, let head) = announcement {
             // Most commits concern namespaces that a part does not follow: these wake no thread.
             guard state.withLock({ $0.followed.contains(namespace) }) else { return }
@@ -103,5 +103,5 @@ public final class AnnouncementSubscription: Sendable {
         }
     }
 
-    func tellOfGap() { state.signal { $0.heard.wantsLook = true } }
+    func notifyOfGap() { state.signal { $0.heard.wantsLook = true } }
 }

@@ -62,7 +62,7 @@ public struct FollowerMachine: Sendable {
     /// The last entry to read. May change between two pages.
     public var bound: Int64
     /// The highest head announced since the last page request.
-    private var toldHead: Int64 = 0
+    private var announcedHead: Int64 = 0
     /// Events that were read and not delivered yet, in order.
     private var pending: [LogEvent] = []
     private var isAtEnd = false
@@ -85,7 +85,7 @@ public struct FollowerMachine: Sendable {
         if !pending.isEmpty { return .take(handOut()) }
         guard cursor.seq < bound else { return .take(.end(head: nil)) }
         if isAtEnd {
-            if let poll = settings.pollMilliseconds, toldHead <= cursor.seq {
+            if let poll = settings.pollMilliseconds, announcedHead <= cursor.seq {
                 let due = nextPoll ?? (now + poll)
                 nextPoll = due
                 if now < due { return .wait(milliseconds: due - now) }
@@ -94,7 +94,7 @@ public struct FollowerMachine: Sendable {
             nextPoll = nil
         }
         // The page will contain the entries announced until now, if there are any.
-        toldHead = 0
+        announcedHead = 0
         return .read(
             PageRequest(
                 after: cursor.seq, through: bound, entries: settings.pageEntries, bytes: settings.pageBytes,
@@ -102,7 +102,7 @@ public struct FollowerMachine: Sendable {
     }
 
     /// Reports that the log was announced to reach `head`. Late and repeated announcements are harmless.
-    public mutating func told(head: Int64) { toldHead = max(toldHead, head) }
+    public mutating func announced(head: Int64) { announcedHead = max(announcedHead, head) }
 
     /// Continues from another position, after the reader has loaded the state at that entry.
     public mutating func restart(at cursor: LogCursor) {
@@ -111,7 +111,7 @@ public struct FollowerMachine: Sendable {
         isAtEnd = false
         nextPoll = nil
         // The announced head may belong to a history that was rolled back. A later head is announced again.
-        toldHead = 0
+        announcedHead = 0
     }
 
     /// Accepts the requested page.

@@ -66,7 +66,7 @@ public struct LogFollower: Sendable {
                 for announcement in try connection.waitForAnnouncements(
                     milliseconds: milliseconds, wake: wake)
                 {
-                    if case .commit(namespace, let head) = announcement { machine.told(head: head) }
+                    if case .commit(namespace, let head) = announcement { machine.announced(head: head) }
                 }
                 return nil
             }

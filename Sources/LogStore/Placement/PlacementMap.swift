@@ -64,7 +64,7 @@ public final class PlacementMap: Sendable {
         guard version != known else { return }
         let databases = try connection.databases()
         let placements = try connection.placements(since: known)
-        tellOfArrivals(placements, isAll: isNew)
+        reportArrivals(placements, isAll: isNew)
         apply(placements, isAll: isNew)
         let onNews = state.withLock { state in
             state.databases = databases
@@ -74,7 +74,7 @@ public final class PlacementMap: Sendable {
         onNews?(databases)
     }
 
-    private func tellOfArrivals(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
+    private func reportArrivals(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
         let (old, body) = state.withLock { ($0.assigned, $0.beforeArrivals) }
         guard let body else { return }
         var arrivals = placements.map { placement in

@@ -32,7 +32,7 @@ public struct PastTree {
     public var pageLimit = 5_000
     private var bulk = BulkRead()
     /// Called during the reading of bulk entries, because a single entry may have millions of leaves.
-    private let tellBulk: (BulkRead) throws -> Void
+    private let reportBulk: (BulkRead) throws -> Void
 
     /// Starts with the newest snapshot at or before `seq`.
     ///
@@ -52,9 +52,9 @@ public struct PastTree {
     /// - Parameter bulk: called at intervals with the amount read from the snapshot and from bulk entries.
     public init(
         _ connection: LogConnection, from start: Start, within path: Path? = nil,
-        bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+        bulk reportBulk: @escaping (BulkRead) throws -> Void = { _ in }
     ) throws {
-        try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, bulk: tellBulk)
+        try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, bulk: reportBulk)
     }
 
     /// The starting point for rebuilding a tree.
@@ -105,13 +105,13 @@ public struct PastTree {
         self.seq = seq
         path = nil
         startSeq = seq
-        tellBulk = { _ in }
+        reportBulk = { _ in }
     }
 
     /// Starts with a snapshot, or with the empty tree.
     init(
         _ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil,
-        in room: (any TreeMemoryBudget)? = nil, bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+        in room: (any TreeMemoryBudget)? = nil, bulk reportBulk: @escaping (BulkRead) throws -> Void = { _ in }
     ) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
         self.connection = connection
@@ -119,14 +119,14 @@ public struct PastTree {
         self.path = path
         startSeq = snapshot ?? 0
         seq = startSeq
-        self.tellBulk = tellBulk
+        self.reportBulk = reportBulk
         var read = BulkRead()
         var meter = room.map { TreeMeter($0, sharesBase: false) }
         root =
             try snapshot.map {
                 try connection.loadSnapshot(namespace, at: $0, within: path, &meter) {
                     read.snapshotLeaves = $0
-                    try tellBulk(read)
+                    try reportBulk(read)
                 }
             } ?? .null
         meter?.count(root)
@@ -181,7 +181,7 @@ public struct PastTree {
                 number += 1
                 // Later passes read parts again that have been counted.
                 if isFirstPass { bulk.take(part.count) }
-                try tellBulk(bulk)
+                try reportBulk(bulk)
             }
             isFirstPass = false
         } while application.goesOn()

@@ -138,7 +138,7 @@ struct MirrorWork {
         }
         // A table may refer to a table with a shorter path, for example from items to their orders.
         active.sort { ($0.definition.pattern.depth, $0.name) < ($1.definition.pattern.depth, $1.name) }
-        tellOfMistakes()
+        reportMistakes()
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }
         heldUntil = heldUntil.filter { names.contains($0.key) }
@@ -148,7 +148,7 @@ struct MirrorWork {
         mayBeLate = true
     }
 
-    private mutating func tellOfMistakes() {
+    private mutating func reportMistakes() {
         for (mirror, _, mistake) in unusable where mistakes[mirror.name] != mistake {
             core.logger.error(
                 "mirror is broken because its definition can't be used: apply another definition",

@@ -23,16 +23,16 @@ struct OutageNotices {
     /// The maximum number of reasons reported for one outage, because a server's message may differ with each try.
     static let most = 5
 
-    private var told: Set<String> = []
+    private var reported: Set<String> = []
 
     /// Returns whether to report the failure of a try.
-    mutating func isNews(_ reason: String) -> Bool { told.count < Self.most && told.insert(reason).inserted }
+    mutating func isNews(_ reason: String) -> Bool { reported.count < Self.most && reported.insert(reason).inserted }
 
     /// Ends the outage.
     ///
     /// - Returns: Whether to report the end, because the beginning was reported.
     mutating func connected() -> Bool {
-        defer { told = [] }
-        return !told.isEmpty
+        defer { reported = [] }
+        return !reported.isEmpty
     }
 }

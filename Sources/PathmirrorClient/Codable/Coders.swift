@@ -107,8 +107,8 @@ extension DatabaseReference {
         completion: (@Sendable ((any Error)?) -> Void)? = nil
     ) throws {
         let node = try encoder.node(of: value)
-        operate("setValue(from:)", completion.map { completion in { error, _ in completion(error) } }) { told in
-            owner.repository.write(.overwrite(node), at: path, told)
+        operate("setValue(from:)", completion.map { completion in { error, _ in completion(error) } }) { report in
+            owner.repository.write(.overwrite(node), at: path, report)
         }
     }
 
@@ -120,8 +120,8 @@ extension DatabaseReference {
         from value: Value, encoder: Database.Encoder = Database.Encoder()
     ) async throws -> DatabaseReference {
         let node = try encoder.node(of: value)
-        return try await waiting { told in
-            operate("setValue(from:)", told) { owner.repository.write(.overwrite(node), at: path, $0) }
+        return try await waiting { report in
+            operate("setValue(from:)", report) { owner.repository.write(.overwrite(node), at: path, $0) }
         }
     }
 }

@@ -136,7 +136,7 @@ struct WriteCompletion: @unchecked Sendable {
     }
 
     /// Calls the completion, with nil for success. Must run on the callback queue.
-    func tell(_ error: (any Error)?, seq: Int64? = nil) { body(error, ref, seq) }
+    func report(_ error: (any Error)?, seq: Int64? = nil) { body(error, ref, seq) }
 }
 
 extension DatabaseReference {
@@ -148,13 +148,13 @@ extension DatabaseReference {
         _ function: String, _ completion: Completion?,
         _ body: (WriteCompletion?) throws(InvalidArgument) -> Void
     ) {
-        let told = completion.map { WriteCompletion(self, $0) }
+        let wrapped = completion.map { WriteCompletion(self, $0) }
         do throws(InvalidArgument) {
             guard !path.isInfo else { throw InvalidArgument("\(path) is kept by the client and can't be written") }
-            try body(told)
+            try body(wrapped)
         } catch {
-            guard let told else { Misuse.stop(function, error.description) }
-            owner.repository.callBack { told.tell(DatabaseError(error, in: function)) }
+            guard let wrapped else { Misuse.stop(function, error.description) }
+            owner.repository.callBack { wrapped.report(DatabaseError(error, in: function)) }
         }
     }
 

@@ -42,10 +42,10 @@ final class EventObserver: @unchecked Sendable {
 
     /// Ends a loop over a sequence of events after the database was closed, because the loop would wait forever. Must
     /// run on the callback queue.
-    func tellFinished() { finish?() }
+    func reportFinished() { finish?() }
 
     /// Delivers an event to the app. Must run on the callback queue.
-    func tell(_ event: DataEvent) {
+    func report(_ event: DataEvent) {
         guard !isOver.load(ordering: .acquiring) else { return }
         if isForOneEvent { end() }
         let path = event.kind.childKey.map(query.path.appending) ?? query.path
@@ -54,7 +54,7 @@ final class EventObserver: @unchecked Sendable {
     }
 
     /// Notifies the app that no more events follow. Must run on the callback queue.
-    func tellCancelled(_ error: DatabaseError) {
+    func reportCancelled(_ error: DatabaseError) {
         guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return }
         cancel?(error)
     }

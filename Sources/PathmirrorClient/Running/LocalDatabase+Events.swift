@@ -35,7 +35,7 @@ extension LocalDatabase {
             guard let listener = listeners.removeValue(forKey: registration.id) else { continue }
             outside.forget(listener)
             if !listener.wantsErrors { ClientLog.warning("A listener was cancelled: \(error.message)") }
-            callBack { listener.tellCancelled(error) }
+            callBack { listener.reportCancelled(error) }
         }
         raise(effects)
     }
@@ -52,14 +52,14 @@ extension LocalDatabase {
                 machine.unlisten(spec, tag: tag, now: now)
             }
         }
-        tell(effects.events)
+        report(effects.events)
     }
 
-    private func tell(_ events: [DataEvent]) {
+    private func report(_ events: [DataEvent]) {
         var finished: [EventObserver] = []
         for event in events {
             guard let listener = listeners[event.registration] else { continue }
-            callBack { listener.tell(event) }
+            callBack { listener.report(event) }
             if listener.isForOneEvent { finished.append(listener) }
         }
         if !finished.isEmpty { remove(finished) }
@@ -75,18 +75,18 @@ extension LocalDatabase {
     }
 
     private func raiseInfo(_ effects: SyncEffects) {
-        tell(effects.events)
+        report(effects.events)
         for change in effects.listens {
             guard case .start(let spec, let tag) = change else { continue }
             var value = Node.null
             for (path, node) in info where spec.path.contains(path) {
                 value = value.replacing(path.relative(to: spec.path), with: node)
             }
-            tell(
+            report(
                 infoTree.applyServer(
                     spec.query.selectsAll ? value : spec.query.select(from: value), at: spec.path, tag: tag
                 ).events)
-            tell(infoTree.completeListen(spec, tag: tag).events)
+            report(infoTree.completeListen(spec, tag: tag).events)
         }
     }
 }

@@ -16,7 +16,7 @@ extension LocalDatabase {
     func get(_ request: GetRequest) {
         guard !request.spec.path.isInfo else {
             let node = info.reduce(Node.null) { $0.replacing($1.key, with: $1.value) }[request.spec.path]
-            return callBack { request.tell(node, seq: nil) }
+            return callBack { request.report(node, seq: nil) }
         }
         if isConnected {
             ask(request)
@@ -54,10 +54,10 @@ extension LocalDatabase {
             lastGet = request.spec.path
             raise(tree.applyAnswer(node, of: request.spec, seq: seq))
             dataChanged(at: request.spec.path)
-            callBack { request.tell(node, seq: seq) }
+            callBack { request.report(node, seq: seq) }
         case .refused(let failure):
             let error = DatabaseError(failure, "reading \(request.spec.path)")
-            callBack { request.tell(error) }
+            callBack { request.report(error) }
         case .lost: answerFromCache(request)
         }
     }
@@ -66,18 +66,18 @@ extension LocalDatabase {
     private func answerFromCache(_ request: GetRequest) {
         if let node = tree.localValue(of: request.spec) {
             let seq = tree.localSeq(of: request.spec)
-            return callBack { request.tell(node, seq: seq) }
+            return callBack { request.report(node, seq: seq) }
         }
         if let cached = cache?.cached(request.spec), cached.isComplete {
             let node = request.spec.loadsAllData ? cached.node : request.spec.query.select(from: cached.node)
             let seq = cached.mark?.seq
-            return callBack { request.tell(node, seq: seq) }
+            return callBack { request.report(node, seq: seq) }
         }
         let error = DatabaseError(
             .unavailable,
             "There is no connection, and the value of \(request.spec.path) is unknown: the path has no listener and is not in the cache."
         )
-        callBack { request.tell(error) }
+        callBack { request.report(error) }
     }
 }
 
@@ -97,9 +97,9 @@ struct GetRequest: @unchecked Sendable {
     /// Calls the completion with a value. Must run on the callback queue.
     ///
     /// - Parameter seq: The log entry at which the value holds, if known.
-    func tell(_ node: Node, seq: Int64?) {
+    func report(_ node: Node, seq: Int64?) {
         completion(nil, DataSnapshot(ref: ref, node: node, index: spec.query.index, seq: seq))
     }
     /// Calls the completion with an error. Must run on the callback queue.
-    func tell(_ error: DatabaseError) { completion(error, nil) }
+    func report(_ error: DatabaseError) { completion(error, nil) }
 }

@@ -22,7 +22,7 @@ extension LocalDatabase {
                 let token = try await tokenProvider(isForced)
                 outside?.perform { database in
                     database.answerToken(number) {
-                        if token == nil { $0.tellOfHeldWrites() }
+                        if token == nil { $0.reportHeldWrites() }
                         $0.machine.tokenProvided(token.map { AuthRequest(token: $0) }, now: $0.now)
                     }
                 }
@@ -67,9 +67,9 @@ extension LocalDatabase {
     }
 
     /// Warns once that writes are held because no user is signed in.
-    private func tellOfHeldWrites() {
-        guard isHoldingRestored, !hasToldOfHeldWrites else { return }
-        hasToldOfHeldWrites = true
+    private func reportHeldWrites() {
+        guard isHoldingRestored, !hasReportedHeldWrites else { return }
+        hasReportedHeldWrites = true
         ClientLog.warning(
             "Writes of an earlier run, made by a signed-in user, and all later writes wait until a user is signed in. "
                 + "purgeOutstandingWrites() discards them.")

@@ -43,14 +43,14 @@ extension LocalDatabase {
         let request = running.request
         switch result {
         case .committed(let node):
-            callBack { request.tell(nil, isCommitted: true, node, seq: seq) }
+            callBack { request.report(nil, isCommitted: true, node, seq: seq) }
         case .abandoned(let node):
             let error = running.invalid.error.map { DatabaseError($0, in: "runTransactionBlock(_:)") }
-            callBack { request.tell(error, isCommitted: false, error == nil ? node : nil) }
+            callBack { request.report(error, isCommitted: false, error == nil ? node : nil) }
         case .failed(let failure):
             let error = DatabaseError(failure, at: request.ref.path)
             if !request.wantsErrors { ClientLog.warning("A transaction failed: \(error.message)") }
-            callBack { request.tell(error, isCommitted: false, nil) }
+            callBack { request.report(error, isCommitted: false, nil) }
         }
     }
 
@@ -111,7 +111,7 @@ struct TransactionRequest: @unchecked Sendable {
     var wantsErrors: Bool { completion != nil }
 
     /// Calls the completion. Must run on the callback queue.
-    func tell(_ error: (any Error)?, isCommitted: Bool, _ node: Node?, seq: Int64? = nil) {
+    func report(_ error: (any Error)?, isCommitted: Bool, _ node: Node?, seq: Int64? = nil) {
         completion?(error, isCommitted, node.map { DataSnapshot(ref: ref, node: $0, index: .priority, seq: seq) })
     }
 }

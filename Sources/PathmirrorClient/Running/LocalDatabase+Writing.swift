@@ -5,7 +5,7 @@ internal import Wire
 extension LocalDatabase {
     func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
         if case .merge(let changes) = content, changes.isEmpty {
-            callBack { completion?.tell(nil) }
+            callBack { completion?.report(nil) }
             return
         }
         let write = PendingWrite(id: writeNumbers.next(), path: path, content: content, name: nextName())
@@ -45,7 +45,7 @@ extension LocalDatabase {
         let completion = completions.removeValue(forKey: id)
         let error = DatabaseError(outcome, of: "the write at \(path)")
         if let error, completion == nil { ClientLog.warning("A write failed: \(error.message)") }
-        if let completion { callBack { completion.tell(error, seq: seq) } }
+        if let completion { callBack { completion.report(error, seq: seq) } }
     }
 
     func purgeWrites() {
@@ -79,7 +79,7 @@ extension LocalDatabase {
         if case .refused = outcome { disconnectQueue.cancel(path) }
         let error = DatabaseError(outcome, of: "the onDisconnect operation at \(path)")
         if let error, completion == nil { ClientLog.warning("An onDisconnect operation failed: \(error.message)") }
-        if let completion { callBack { completion.tell(error) } }
+        if let completion { callBack { completion.report(error) } }
     }
 
     /// Shows the result of the onDisconnect operations to listeners. The server executes them now, or has already done so, but

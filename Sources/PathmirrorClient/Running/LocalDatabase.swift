@@ -29,7 +29,7 @@ final class LocalDatabase {
     private(set) var isClosed = false
     /// Whether writes of an earlier run wait until a user signs in.
     var isHoldingRestored = false
-    var hasToldOfHeldWrites = false
+    var hasReportedHeldWrites = false
     /// The most recent token request.
     var token: TokenQuestion?
     var isHoldingWrites = false
@@ -177,15 +177,15 @@ extension LocalDatabase {
         )
         for id in completions.keys.sorted() {
             guard let completion = completions.removeValue(forKey: id) else { continue }
-            callBack { completion.tell(error) }
+            callBack { completion.report(error) }
         }
         for id in transactionRequests.keys.sorted() {
             guard let request = transactionRequests.removeValue(forKey: id)?.request else { continue }
-            callBack { request.tell(error, isCommitted: false, nil) }
+            callBack { request.report(error, isCommitted: false, nil) }
         }
         for id in disconnectRequests.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
             guard let completion = disconnectRequests.removeValue(forKey: id)?.completion else { continue }
-            callBack { completion.tell(error) }
+            callBack { completion.report(error) }
         }
     }
 }

@@ -111,7 +111,7 @@ final class Repository: @unchecked Sendable {
             return Array(listeners.values)
         }
         for listener in ended { listener.end() }
-        callBack { for listener in ended { listener.tellFinished() } }
+        callBack { for listener in ended { listener.reportFinished() } }
         await withUnsafeContinuation { continuation in
             _ = enqueue({ $0.close() }, caller: nil, closes: true)
             queue.async { [self] in
@@ -128,7 +128,7 @@ final class Repository: @unchecked Sendable {
         if !listener.isForOneEvent { listeners.withLock { $0[listener.handle] = listener } }
         guard !perform({ $0.add(listener) }) else { return }
         forget(listener)
-        callBack { listener.tellCancelled(.appIsDeleted) }
+        callBack { listener.reportCancelled(.appIsDeleted) }
     }
 
     func removeListener(_ handle: DatabaseHandle, at path: Path) {
@@ -161,17 +161,17 @@ final class Repository: @unchecked Sendable {
 
     func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
         guard !performAndKeep({ $0.write(content, at: path, completion) }), let completion else { return }
-        callBack { completion.tell(DatabaseError.appIsDeleted) }
+        callBack { completion.report(DatabaseError.appIsDeleted) }
     }
 
     func onDisconnect(_ operation: OnDisconnectOperation, at path: Path, _ completion: WriteCompletion?) {
         guard !perform({ $0.onDisconnect(operation, at: path, completion) }), let completion else { return }
-        callBack { completion.tell(DatabaseError.appIsDeleted) }
+        callBack { completion.report(DatabaseError.appIsDeleted) }
     }
 
     func get(_ request: GetRequest) {
         guard !perform({ $0.get(request) }) else { return }
-        callBack { request.tell(.appIsDeleted) }
+        callBack { request.report(.appIsDeleted) }
     }
 
     func wait(_ id: RequestID, _ wait: SeqWait, milliseconds: Int64?) {
@@ -181,7 +181,7 @@ final class Repository: @unchecked Sendable {
 
     func run(_ transaction: TransactionRequest) {
         guard !perform({ $0.run(transaction) }) else { return }
-        callBack { transaction.tell(DatabaseError.appIsDeleted, isCommitted: false, nil) }
+        callBack { transaction.report(DatabaseError.appIsDeleted, isCommitted: false, nil) }
     }
 }
 

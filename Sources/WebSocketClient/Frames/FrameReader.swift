@@ -32,9 +32,9 @@ package struct FrameReader {
     /// The received bytes of an incomplete message.
     var waitingBytes: Int { message.count }
 
-    /// Parses the next bytes and passes the events that they complete to `tell`, in order.
+    /// Parses the next bytes and passes the events that they complete to `report`, in order.
     package mutating func take(
-        _ bytes: UnsafeRawBufferPointer, _ tell: (Event) -> Void
+        _ bytes: UnsafeRawBufferPointer, _ report: (Event) -> Void
     ) throws(Violation) {
         var index = 0
         while index < bytes.count {
@@ -51,7 +51,7 @@ package struct FrameReader {
             }
             if payloadLeft == 0 {
                 payloadLeft = nil
-                if let event = try finishFrame() { tell(event) }
+                if let event = try finishFrame() { report(event) }
             }
         }
     }

@@ -83,7 +83,7 @@ extension ConnectionRunner {
             head = []
             stage = .open(link)
             loop.setDeadline(nil, for: self)
-            tell(.opened)
+            report(.opened)
             // Requests that the observer makes now reach this connection through the loop.
             if !frames.isEmpty { frames.withUnsafeBytes { takeFrames($0, link) } }
         }
@@ -115,7 +115,7 @@ extension ConnectionRunner {
         // A closing connection delivers no more messages.
         guard !isClosing else { return }
         unprocessedBytes += WebSocketChannel.cost(text.count)
-        tell(.received(text))
+        report(.received(text))
         guard unprocessedBytes > loop.settings.maxUnprocessedBytes, !isPaused else { return }
         isPaused = true
         unprocessedBytes -= channel.setPaused(true)

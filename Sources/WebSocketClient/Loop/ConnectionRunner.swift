@@ -31,7 +31,7 @@ final class ConnectionRunner {
     /// Bytes of messages that were delivered and not processed.
     var unprocessedBytes = 0
     var isPaused = false
-    private var toldProgressAt: Int64 = 0
+    private var reportedProgressAt: Int64 = 0
     private var openBefore: Int64 = 0
 
     /// The identifier in the loop's tables.
@@ -195,13 +195,13 @@ final class ConnectionRunner {
 
     // MARK: Notifications
 
-    func tell(_ event: TransportEvent) { observer(event) }
+    func report(_ event: TransportEvent) { observer(event) }
 
     /// Notifies the observer that the peer is alive, at most once a second.
     func noteProgress() {
         let now = Clock.monotonicMilliseconds
-        guard now - toldProgressAt >= 1_000 else { return }
-        toldProgressAt = now
+        guard now - reportedProgressAt >= 1_000 else { return }
+        reportedProgressAt = now
         observer(.progress)
     }
 }

@@ -217,7 +217,7 @@ final class ElapsedLine: Sendable {
 
 extension Console {
     /// Runs `body`, and shows the elapsed time if it takes long.
-    func telling<Result>(
+    func reporting<Result>(
         _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500,
         _ body: (ElapsedLine) throws -> Result
     ) rethrows -> Result {

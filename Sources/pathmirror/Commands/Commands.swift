@@ -72,7 +72,7 @@ enum Commands {
             console.interruption.notice()
             let error = console.ending(error, command.whenInterrupted)
             let question = known.map { NameSuggestion.question(error, $0, console) } ?? ""
-            return exitCode(tell(error, question, command, console) { known?.completing($0) ?? $0 }, command, console)
+            return exitCode(report(error, question, command, console) { known?.completing($0) ?? $0 }, command, console)
         }
     }
 
@@ -90,7 +90,7 @@ enum Commands {
     ///   - question: is appended, if not empty.
     ///   - completing: completes the commands that a message suggests.
     /// - Returns: its exit code.
-    private static func tell(
+    private static func report(
         _ error: any Error, _ question: String, _ command: any Command.Type, _ console: Console,
         completing: (String) -> String
     ) -> Int32 {

@@ -65,7 +65,7 @@ struct MigrateUpCommand: Command {
     private static func migrate(
         _ connection: LogConnection, _ database: String, _ arguments: ParsedArguments, _ console: Console
     ) throws -> Migrations.Applied {
-        let done = try console.telling("\(database): migrating", isQuiet: arguments.has("json")) { line in
+        let done = try console.reporting("\(database): migrating", isQuiet: arguments.has("json")) { line in
             try connection.migrate { line.note("\(database): migration \($0)") }
         }
         for mistake in try StoredExpressions.mistakes(connection) {

@@ -128,7 +128,7 @@ struct RetentionRunCommand: Command {
     ) throws -> Bool {
         try console.interruption.check()
         guard let record = try connection.namespace(id: namespace),
-            let outcome = try console.telling(
+            let outcome = try console.reporting(
                 "\(record.name): dropping old entries", isQuiet: arguments.has("json"),
                 { _ in try round.run(namespace) }),
             let after = try connection.namespace(id: namespace)

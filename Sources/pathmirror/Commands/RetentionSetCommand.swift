@@ -69,7 +69,7 @@ struct RetentionSetCommand: Command {
             let others = try connection.namespacesWithOwnRetention()
             namespaces = try connection.allNamespaces().filter { !others.contains($0.id) }
         }
-        let found = try console.telling("retention: counting entries", isQuiet: isQuiet) { _ in
+        let found = try console.reporting("retention: counting entries", isQuiet: isQuiet) { _ in
             try namespaces.compactMap { namespace in
                 try console.interruption.check()
                 return try Pruning(connection, namespace).preview(policy, after: current)

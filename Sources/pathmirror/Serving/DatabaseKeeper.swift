@@ -14,7 +14,7 @@ final class DatabaseKeeper: Sendable {
         var started: [String: DatabaseServices] = [:]
         var endpoint: FeedEndpoint?
         /// The last logged reason for each database that can't be used. An unchanged reason is not logged again.
-        var told: [String: String] = [:]
+        var reported: [String: String] = [:]
         var isNews = false
         /// Whether every database known at the start has been tried once.
         var hasTried = false
@@ -67,7 +67,7 @@ final class DatabaseKeeper: Sendable {
     private func warnWhereMoved(_ record: DatabaseRecord) {
         let isNew = state.withLock { state -> Bool in
             guard let known = state.started[record.name]?.record, known.address != record.address else { return false }
-            return state.told.updateValue(record.address, forKey: record.name) != record.address
+            return state.reported.updateValue(record.address, forKey: record.name) != record.address
         }
         guard isNew else { return }
         shared.options.logger.error(
@@ -99,7 +99,9 @@ final class DatabaseKeeper: Sendable {
                 // The stop canceled it.
                 if isStopping { return }
                 let reason = "\(error)"
-                guard state.withLock({ $0.told.updateValue(reason, forKey: record.name) }) != reason else { continue }
+                guard state.withLock({ $0.reported.updateValue(reason, forKey: record.name) }) != reason else {
+                    continue
+                }
                 shared.options.logger.error(
                     "a database can't be used", [("database", record.name), ("error", reason)])
             }
@@ -138,7 +140,7 @@ final class DatabaseKeeper: Sendable {
             else { return false }
             state.started[record.name] = services
             state.awaited.remove(at: index)
-            state.told[record.name] = nil
+            state.reported[record.name] = nil
             return true
         }
     }

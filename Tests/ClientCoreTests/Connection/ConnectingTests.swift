@@ -29,7 +29,7 @@ import Wire
         harness { $0.goOnline(now: $1) }
         var pauses: [Int64] = []
         for _ in 0..<20 {
-            harness.tell(.closed(.unreachable("nobody there")))
+            harness.receive(.closed(.unreachable("nobody there")))
             for case .connectFailed(_, let pause) in harness.takeReports() { pauses.append(pause) }
             harness.passTime(to: harness.machine.deadline ?? 0)
         }
@@ -45,15 +45,15 @@ import Wire
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         for _ in 0..<5 {
-            harness.tell(.closed(.unreachable("")))
+            harness.receive(.closed(.unreachable("")))
             harness.passTime(to: harness.machine.deadline ?? 0)
         }
-        harness.tell(.closed(.unreachable("")))
+        harness.receive(.closed(.unreachable("")))
         let before = harness.opened.count
         harness { $0.goOnline(now: $1) }
         #expect(harness.opened.count == before + 1)
         _ = harness.takeReports()
-        harness.tell(.closed(.unreachable("")))
+        harness.receive(.closed(.unreachable("")))
         guard case .connectFailed(_, let pause)? = harness.takeReports().last else {
             Issue.record("no failure was told")
             return
@@ -66,12 +66,12 @@ import Wire
             var harness = MachineHarness()
             harness { $0.goOnline(now: $1) }
             for _ in 0..<15 {
-                harness.tell(.closed(.unreachable("")))
+                harness.receive(.closed(.unreachable("")))
                 harness.passTime(to: harness.machine.deadline ?? 0)
             }
             harness.greet()
             harness.now += seconds * 1_000
-            harness.tell(.closed(.broken("cut")))
+            harness.receive(.closed(.broken("cut")))
             let pause = (harness.machine.deadline ?? 0) - harness.now
             #expect((pause <= 1_000) == isShort)
         }
@@ -81,7 +81,7 @@ import Wire
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         harness.greet(session: "a b/ü")
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         harness.passTime(to: harness.machine.deadline ?? 0)
         #expect(harness.opened.last?.address.target == "/.ws?v=5&ns=demo&pm=1&ls=a%20b%2F%C3%BC")
     }
@@ -89,7 +89,7 @@ import Wire
     @Test func givesUpOnAServerThatDoesNotGreet() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        harness.tell(.opened)
+        harness.receive(.opened)
         harness.passTime(to: harness.now + 30_000)
         #expect(harness.closes.count == 1)
         harness.passTime(to: harness.now + 2_000)
@@ -113,11 +113,11 @@ import Wire
     @Test func followsAResetAndComesHomeAgain() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        harness.tell(.control(.reset(host: "other.example:8443")))
+        harness.receive(.control(.reset(host: "other.example:8443")))
         #expect(harness.opened.last?.address.host == "other.example")
         #expect(harness.opened.last?.address.port == 8443)
         #expect(harness.opened.last?.address.isSecure == true)
-        harness.tell(.closed(.unreachable("")))
+        harness.receive(.closed(.unreachable("")))
         harness.passTime(to: harness.machine.deadline ?? 0)
         #expect(harness.opened.last?.address.host == "db.example")
     }
@@ -125,7 +125,7 @@ import Wire
     @Test func isNotSentRoundForEver() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        for _ in 0..<6 { harness.tell(.control(.reset(host: "other.example"))) }
+        for _ in 0..<6 { harness.receive(.control(.reset(host: "other.example"))) }
         #expect(harness.opened.count == 6)
         #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
     }
@@ -136,7 +136,7 @@ import Wire
         harness { $0.goOnline(now: $1) }
         for _ in 0..<6 {
             harness.greet()
-            harness.tell(.control(.reset(host: "other.example")))
+            harness.receive(.control(.reset(host: "other.example")))
         }
         #expect(harness.opened.count == 6)
         #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
@@ -145,7 +145,7 @@ import Wire
         harness.greet()
         harness.passTime(to: harness.now + 30_000)
         let before = harness.opened.count
-        harness.tell(.control(.reset(host: "third.example")))
+        harness.receive(.control(.reset(host: "third.example")))
         #expect(harness.opened.count == before + 1)
         #expect(harness.opened.last?.address.host == "third.example")
     }
@@ -154,7 +154,7 @@ import Wire
     func clocksThatNobodyCanCalculateWith(timestamp: String) {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        harness.tell(#"{"t":"c","d":{"t":"h","d":{"ts":\#(timestamp),"v":"5","h":"db.example","s":"s"}}}"#)
+        harness.receive(#"{"t":"c","d":{"t":"h","d":{"ts":\#(timestamp),"v":"5","h":"db.example","s":"s"}}}"#)
         #expect(!harness.machine.isConnected)
         #expect(harness.closes.count == 1)
     }
@@ -165,7 +165,7 @@ import Wire
     func isNotSentToWhatIsNoHost(host: String) {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        harness.tell(.control(.reset(host: host)))
+        harness.receive(.control(.reset(host: host)))
         #expect(harness.opened.count == 1)
         #expect(harness.closes.count == 1)
     }
@@ -173,7 +173,7 @@ import Wire
     @Test func aDatabaseThatIsShutDownIsLeftAlone() {
         var harness = MachineHarness()
         harness.connect()
-        harness.tell(.control(.shutdown(reason: "moved")))
+        harness.receive(.control(.shutdown(reason: "moved")))
         #expect(harness.takeReports().first == .shutDown(reason: "moved"))
         #expect(harness.machine.deadline == nil)
         harness { $0.goOnline(now: $1) }
@@ -189,7 +189,7 @@ import Wire
     func brokenMessagesEndTheConnection(text: String) {
         var harness = MachineHarness()
         harness.connect()
-        harness.tell(text)
+        harness.receive(text)
         #expect(harness.closes.count == 1)
         #expect(!harness.machine.isConnected)
         #expect(harness.machine.deadline != nil, "it comes back")
@@ -198,7 +198,7 @@ import Wire
     @Test func dataBeforeTheGreetingEndsTheConnection() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        harness.tell(.push(.change(.put(.root, .int(1)), tag: nil)))
+        harness.receive(.push(.change(.put(.root, .int(1)), tag: nil)))
         #expect(harness.closes.count == 1)
         #expect(!harness.reports.contains { if case .changed = $0 { true } else { false } })
     }
@@ -206,17 +206,17 @@ import Wire
     @Test func messagesThatAreTooLongEndTheConnection() {
         var harness = MachineHarness { $0.maxMessageBytes = 1_000 }
         harness.connect()
-        harness.tell("3")
-        harness.tell(String(repeating: " ", count: 600))
+        harness.receive("3")
+        harness.receive(String(repeating: " ", count: 600))
         #expect(harness.closes.isEmpty)
-        harness.tell(String(repeating: " ", count: 600))
+        harness.receive(String(repeating: " ", count: 600))
         #expect(harness.closes.count == 1)
     }
 
     @Test func odditiesAreToldOfSeldomAndShort() {
         var harness = MachineHarness()
         harness.connect()
-        for _ in 0..<1_000 { harness.tell(.push(.unknown(action: String(repeating: "é", count: 10_000)))) }
+        for _ in 0..<1_000 { harness.receive(.push(.unknown(action: String(repeating: "é", count: 10_000)))) }
         for number in 0..<100 { harness.answer(Int64(number) + 500) }
         let notes = harness.takeReports().compactMap { report -> String? in
             if case .note(let text) = report { text } else { nil }

@@ -41,10 +41,10 @@ import Wire
         harness { $0.listen(spec("/b", Self.last), tag: Self.tag, now: $1) }
         harness { $0.listen(spec("/b"), tag: nil, now: $1) }
         let event = ChangeEvent.put(Path(splitting: "b"), .int(1))
-        harness.tell(.push(.change(event, tag: 7)))
-        harness.tell(.push(.change(event, tag: 8)))
-        harness.tell(.push(.change(event, tag: nil)))
-        harness.tell(
+        harness.receive(.push(.change(event, tag: 7)))
+        harness.receive(.push(.change(event, tag: 8)))
+        harness.receive(.push(.change(event, tag: nil)))
+        harness.receive(
             "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"b\",\"d\":[{\"s\":\"a\",\"m\":{\"c\":1}}],\"t\":7}}}")
         let reports = harness.takeReports()
         #expect(reports.prefix(2) == [.changed(event, tag: Self.tag), .changed(event, tag: nil)])
@@ -63,20 +63,20 @@ import Wire
         harness { $0.listen(spec("/a/b"), tag: nil, now: $1) }
         harness { $0.listen(spec("/a", Self.last), tag: Self.tag, now: $1) }
         let event = ChangeEvent.put(Path(splitting: "a/b/c"), .int(1))
-        harness.tell(.push(.change(event, tag: nil)))
+        harness.receive(.push(.change(event, tag: nil)))
         #expect(harness.takeReports() == [.changed(event, tag: nil)])
         harness { $0.unlisten(spec("/a/b"), tag: nil, now: $1) }
-        harness.tell(.push(.change(event, tag: nil)))
-        harness.tell(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
+        harness.receive(.push(.change(event, tag: nil)))
+        harness.receive(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
         #expect(harness.takeReports() == [])
         // A path, and a path above it, may be listened to again. Until the server has processed the earlier requests,
         // the data it sends belongs to the stopped listen: if the server then answers that the client already has the
         // new listen's data, older data must not have been applied.
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
-        harness.tell(.push(.change(event, tag: nil)))
+        harness.receive(.push(.change(event, tag: nil)))
         #expect(harness.takeReports() == [])
         harness.answer(3)
-        harness.tell(.push(.change(event, tag: nil)))
+        harness.receive(.push(.change(event, tag: nil)))
         #expect(harness.takeReports() == [.changed(event, tag: nil)])
     }
 
@@ -102,8 +102,9 @@ import Wire
         harness.connect()
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
         harness { $0.listen(spec("/a", Self.last), tag: Self.tag, now: $1) }
-        harness.tell("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":\"a\",\"q\":[{\"l\":2,\"vf\":\"r\",\"i\":\"n\"}]}}}")
-        harness.tell(.push(.listenRevoked(Path(splitting: "a"), queries: nil)))
+        harness.receive(
+            "{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":\"a\",\"q\":[{\"l\":2,\"vf\":\"r\",\"i\":\"n\"}]}}}")
+        harness.receive(.push(.listenRevoked(Path(splitting: "a"), queries: nil)))
         let refused = harness.takeReports().compactMap { report -> ListenTag?? in
             if case .listenRefused(_, let tag, _) = report { .some(tag) } else { nil }
         }
@@ -133,7 +134,7 @@ import Wire
                 if case .listen(let target, _, _, _) = request.action { target.path.description } else { "write" }
             }
             #expect(paths == ["/c", "/a", "/b", "write"])
-            harness.tell(.closed(.broken("")))
+            harness.receive(.closed(.broken("")))
             harness.passTime(to: harness.machine.deadline ?? 0)
             harness.greet()
         }

@@ -88,14 +88,14 @@ import Wire
         #expect(counts == [1, 2, 3])
         // The server accepts a token at last, and then the network fails.
         harness.answer(harness.takeRequests().last?.number ?? 0)
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         #expect((harness.machine.deadline ?? 0) - harness.now <= 1_000)
     }
 
     @Test func aRevokedLoginBringsANewConnectionWithANewToken() {
         var harness = online()
         harness.answer(1)
-        harness.tell(.push(.authRevoked(.expiredToken, explanation: "over")))
+        harness.receive(.push(.authRevoked(.expiredToken, explanation: "over")))
         #expect(!harness.machine.isConnected)
         harness.passTime(to: harness.machine.deadline ?? 0)
         #expect(harness.tokenQuestions == [false, true])
@@ -130,7 +130,7 @@ import Wire
         let start = harness.now
         while harness.now < start + 539_000 {
             harness.passTime(to: harness.now + 1_000)
-            harness.tell(.progress)
+            harness.receive(.progress)
         }
         #expect(harness.tokenQuestions == [false])
         harness.passTime(to: start + 541_000)
@@ -171,7 +171,7 @@ import Wire
         #expect(actions.count == 2)
         harness.answer(1, "invalid_token")
         #expect(harness.machine.isConnected)
-        harness.tell(.push(.appCheckRevoked(.expiredToken, explanation: "")))
+        harness.receive(.push(.appCheckRevoked(.expiredToken, explanation: "")))
         #expect(harness.appCheckQuestions == 1)
     }
 }

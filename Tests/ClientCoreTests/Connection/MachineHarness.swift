@@ -72,24 +72,24 @@ struct MachineHarness {
 
     var number: ConnectionNumber { opened.last?.number ?? ConnectionNumber(rawValue: 0) }
 
-    mutating func tell(_ event: TransportEvent) {
+    mutating func receive(_ event: TransportEvent) {
         let number = number
         self { $0.transport(event, of: number, now: $1) }
     }
 
-    mutating func tell(_ message: ServerMessage) { tell(.received(message.text)) }
+    mutating func receive(_ message: ServerMessage) { receive(.received(message.text)) }
 
-    mutating func tell(_ text: String) { tell(.received(Array(text.utf8))) }
+    mutating func receive(_ text: String) { receive(.received(Array(text.utf8))) }
 
     mutating func greet(time: Int64 = 1_700_000_000_000, session: String = "s1", isExtended: Bool = false) {
-        tell(.opened)
-        tell(
+        receive(.opened)
+        receive(
             .control(.hello(ServerHello(timestamp: time, host: "db.example", session: session, isExtended: isExtended)))
         )
     }
 
     mutating func answer(_ number: Int64, _ status: String = "ok", _ detail: String = "\"\"") {
-        tell("{\"t\":\"d\",\"d\":{\"r\":\(number),\"b\":{\"s\":\"\(status)\",\"d\":\(detail)}}}")
+        receive("{\"t\":\"d\",\"d\":{\"r\":\(number),\"b\":{\"s\":\"\(status)\",\"d\":\(detail)}}}")
     }
 
     /// Lets time pass until `end`, and runs the machine at each of its deadlines.

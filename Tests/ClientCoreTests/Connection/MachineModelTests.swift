@@ -42,9 +42,9 @@ private struct ModelRun {
         case 5: toggleListen()
         case 6: getSomething()
         case 7: harness.passTime(to: harness.now + Int64(random.below(20_000)))
-        case 8: if random.oneIn(3) { harness.tell(.closed(.broken("cut"))) }
+        case 8: if random.oneIn(3) { harness.receive(.closed(.broken("cut"))) }
         case 9: if random.oneIn(8) { harness { $0.purgeWrites(now: $1) } }
-        case 10: harness.tell(.progress)
+        case 10: harness.receive(.progress)
         default: greetOrAnswer()
         }
         settle()

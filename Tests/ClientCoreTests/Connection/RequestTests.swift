@@ -42,7 +42,7 @@ import Wire
         for id in 1...3 { harness { $0.write(write(Int64(id)), hash: id == 2 ? "h" : nil, now: $1) } }
         harness.answer(1)
         _ = harness.takeReports()
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         #expect(
             harness.takeReports().prefix(2) == [
                 .writeAnswered(WriteID(rawValue: 2), .lost), .disconnected(reason: "the connection broke: cut"),
@@ -72,7 +72,7 @@ import Wire
         harness { $0.write(write(4), now: $1) }
         let names = [WriteName("writer-1.1"), nil, WriteName("writer-1.3"), nil]
         #expect(harness.takeRequests().map(\.name) == (isExtended ? names : [nil, nil, nil, nil]))
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         harness.passTime(to: harness.machine.deadline ?? 0)
         harness.greet(isExtended: true)
         #expect(harness.takeRequests().map(\.name) == [names[0], names[2], nil], "a transaction does not come again")
@@ -106,7 +106,7 @@ import Wire
                 )
             ])
         harness.answer(3)
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         #expect(harness.takeReports().first == .getAnswered(RequestID(rawValue: 5), .lost))
     }
 
@@ -161,7 +161,7 @@ import Wire
             ])
         harness.answer(1)
         #expect(harness.takeReports() == [.onDisconnectAnswered(RequestID(rawValue: 1), .done)])
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         harness.passTime(to: harness.machine.deadline ?? 0)
         harness.greet()
         #expect(harness.takeRequests().count == 2)

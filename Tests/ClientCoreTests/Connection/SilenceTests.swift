@@ -50,11 +50,11 @@ import Wire
         harness { $0.write(write(1), now: $1) }
         for _ in 0..<100 {
             harness.passTime(to: harness.now + 16_000)
-            harness.tell(.progress)
+            harness.receive(.progress)
         }
         for _ in 0..<100 {
             harness.passTime(to: harness.now + 16_000)
-            harness.tell(.control(.pong))
+            harness.receive(.control(.pong))
         }
         #expect(harness.machine.isConnected)
         #expect(harness.closes.isEmpty)

@@ -22,7 +22,7 @@ import Wire
         harness { $0.wait(id(1), for: 7, path: nil, now: $1) }
         harness.greet(isExtended: true)
         #expect(waits(harness.takeRequests()) == [7])
-        harness.tell(.closed(.broken("cut")))
+        harness.receive(.closed(.broken("cut")))
         harness.passTo { $0.opened.count == 2 }
         harness.greet(isExtended: true)
         let again = harness.takeRequests()
@@ -84,8 +84,8 @@ import Wire
         harness { $0.goOnline(now: $1) }
         harness.greet(isExtended: true)
         let number = harness.takeRequests().last?.number ?? 0
-        harness.tell(#"{"t":"d","d":{"a":"d","b":{"p":"a","d":1,"at":"3-abc"}}}"#)
-        harness.tell(#"{"t":"d","d":{"r":\#(number),"b":{"s":"ok","d":{},"at":"3-abc"}}}"#)
+        harness.receive(#"{"t":"d","d":{"a":"d","b":{"p":"a","d":1,"at":"3-abc"}}}"#)
+        harness.receive(#"{"t":"d","d":{"r":\#(number),"b":{"s":"ok","d":{},"at":"3-abc"}}}"#)
         let mark = LogMark(seq: 3, resumption: "3-abc")
         #expect(
             harness.reports.suffix(2) == [

@@ -24,7 +24,7 @@ import Wire
     }
 
     /// Adds a listener and sends its listen; returns the values delivered, and the tag.
-    private func listen(_ tree: SyncTree, _ registration: Registration) -> (told: [Node], tag: ListenTag?) {
+    private func listen(_ tree: SyncTree, _ registration: Registration) -> (reported: [Node], tag: ListenTag?) {
         let effects = tree.add(registration)
         var found: ListenTag?
         for case .start(let spec, let tag) in effects.listens {
@@ -47,7 +47,7 @@ import Wire
         let tree = SyncTree()
         try write(tree, 1, location, "1")
         try write(tree, 2, location, "2")
-        #expect(listen(tree, registration(1)).told == [.int(2)])
+        #expect(listen(tree, registration(1)).reported == [.int(2)])
         #expect(accept(tree, 1) == [])
         #expect(accept(tree, 2) == [])
         #expect(tree.localValue(at: location) == .int(2))
@@ -61,7 +61,7 @@ import Wire
     func theFilesValueIsNotShown(path: String, kept: String, written: String, shown: String) throws {
         let tree = try opened(kept)
         try write(tree, 1, location.appending(Path(path.split(separator: "/").map { Key(String($0)) })), written)
-        #expect(listen(tree, registration(2)).told == [try node(shown)])
+        #expect(listen(tree, registration(2)).reported == [try node(shown)])
         #expect(accept(tree, 1) == [])
         #expect(tree.localValue(at: location) == (try node(shown)))
     }
@@ -69,7 +69,7 @@ import Wire
     @Test func aWriteAboveReplacesTheFilesValue() throws {
         let tree = try opened("0")
         try write(tree, 1, .root, #"{"a":1,"b":2}"#)
-        #expect(listen(tree, registration(2)).told == [.int(1)])
+        #expect(listen(tree, registration(2)).reported == [.int(1)])
         #expect(accept(tree, 1) == [])
         #expect(tree.localValue(at: location) == .int(1))
     }
@@ -80,10 +80,10 @@ import Wire
         try write(tree, 1, location.appending(Key("x")), "1")
         try write(tree, 2, location.appending(Key("w")), "5")
         try write(tree, 3, location.appending(Key("w")), "null")
-        let (told, tag) = listen(tree, registration(2, query))
+        let (reported, tag) = listen(tree, registration(2, query))
         try #require(tag != nil)
         let shown = try node(#"{"x":1,"y":1}"#)
-        #expect(told == [shown])
+        #expect(reported == [shown])
         for id in 1...3 as ClosedRange<Int64> { #expect(accept(tree, id) == []) }
         // Another client has since restored the value in the file, so the server has it, too.
         let kept = try node(#"{"x":0,"y":1}"#)
@@ -106,8 +106,8 @@ import Wire
         _ = listen(tree, registration(2))
         #expect(accept(tree, 1) == [])
         #expect(tree.askedValue(at: location) == (try node(#"{"x":0,"y":1}"#)))
-        let told = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: location, tag: nil)
-        #expect(told.events.map(\.node) == [try node(#"{"x":0,"y":2}"#)])
+        let reported = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: location, tag: nil)
+        #expect(reported.events.map(\.node) == [try node(#"{"x":0,"y":2}"#)])
     }
 
     /// A listen to a larger path replaces one that was answered: data still sent for the former is dropped.
@@ -140,10 +140,10 @@ import Wire
         try write(tree, 1, location, #"{"x":1,"y":1}"#)
         _ = listen(tree, registration(1))
         _ = tree.applyServer(.int(7), at: location.appending(Key("x")), tag: nil)
-        let told = accept(tree, 1)
-        #expect(told == [try node(#"{"x":7,"y":1}"#)])
-        let told2 = tree.applyServer(try node(#"{"x":7,"y":2}"#), at: location, tag: nil).events.map(\.node)
-        #expect(told2 == [try node(#"{"x":7,"y":2}"#)])
+        let reported = accept(tree, 1)
+        #expect(reported == [try node(#"{"x":7,"y":1}"#)])
+        let reportedNext = tree.applyServer(try node(#"{"x":7,"y":2}"#), at: location, tag: nil).events.map(\.node)
+        #expect(reportedNext == [try node(#"{"x":7,"y":2}"#)])
     }
 
     // MARK: The file
@@ -161,7 +161,7 @@ import Wire
         #expect(kept(store) == .int(1))
         // The last listener is removed, and another one is added.
         _ = tree.remove(registration(2))
-        #expect(listen(tree, registration(3)).told == [.int(1)])
+        #expect(listen(tree, registration(3)).reported == [.int(1)])
     }
 
     @Test(arguments: [true, false]) func theFileHasWhatTheServerAnswers(isSame: Bool) throws {
@@ -218,8 +218,8 @@ import Wire
             return
         }
         #expect(tree.applyServer(.int(1), at: location.appending(Key("x")), tag: nil).events.isEmpty)
-        let told = tree.completeListen(QuerySpec(path: location), tag: nil).events.map(\.node)
-        #expect(told == [try node(#"{"x":1,"y":9}"#)])
+        let reported = tree.completeListen(QuerySpec(path: location), tag: nil).events.map(\.node)
+        #expect(reported == [try node(#"{"x":1,"y":9}"#)])
         #expect(kept(store) == (try node(#"{"x":1,"y":9}"#)))
         #expect(tree.applyServer(.int(8), at: location.appending(Key("y")), tag: nil).events.count == 1)
     }
@@ -289,9 +289,9 @@ import Wire
         let tree = try opened(#"{"x":0}"#)
         try write(tree, 1, location.appending(Key("w")), "1")
         let shown = try node(#"{"w":1,"x":0}"#)
-        #expect(listen(tree, registration(2, query)).told == [shown])
+        #expect(listen(tree, registration(2, query)).reported == [shown])
         _ = accept(tree, 1)
         _ = tree.remove(registration(2, query))
-        #expect(listen(tree, registration(3, query)).told == [shown])
+        #expect(listen(tree, registration(3, query)).reported == [shown])
     }
 }

@@ -18,7 +18,7 @@ struct Replay {
     mutating func take(_ events: [DataEvent], isOneStep: Bool = true) -> [String] {
         var problems: [String] = []
         var lastKind = 0
-        var isValueTold = false
+        var hasValue = false
         for event in events {
             let kind = Self.rank(event.kind)
             if kind < lastKind, isOneStep { problems.append("\(event.kind) comes too late") }
@@ -35,8 +35,8 @@ struct Replay {
                 problems.append("changed \(key) for nothing")
             case .value:
                 if value == event.node { problems.append("value told twice") }
-                if isValueTold, isOneStep { problems.append("two values in one step") }
-                isValueTold = true
+                if hasValue, isOneStep { problems.append("two values in one step") }
+                hasValue = true
                 value = event.node
                 problems += checkValue()
             }

@@ -90,17 +90,17 @@ struct SpecificationRun {
 
     /// Checks that each query is listened to once, and that only active listens end.
     private mutating func follow(_ changes: [ListenChange], _ expected: [String]?, _ step: String) {
-        var told: [String] = []
+        var requested: [String] = []
         for change in changes {
             switch change {
             case .start(let spec, let tag):
                 if listens.updateValue(tag, forKey: spec) != nil { failures.append("\(step): \(spec.path) twice") }
-                told.append("+\(spec.path.relative(to: base))" + (tag == nil ? "" : " tagged"))
+                requested.append("+\(spec.path.relative(to: base))" + (tag == nil ? "" : " tagged"))
             case .stop(let spec, _):
                 if listens.removeValue(forKey: spec) == nil { failures.append("\(step): \(spec.path) was not begun") }
-                told.append("-\(spec.path.relative(to: base))" + (spec.loadsAllData ? "" : " tagged"))
+                requested.append("-\(spec.path.relative(to: base))" + (spec.loadsAllData ? "" : " tagged"))
             }
         }
-        if let expected, expected != told { failures.append("\(step): asks for \(told), not \(expected)") }
+        if let expected, expected != requested { failures.append("\(step): asks for \(requested), not \(expected)") }
     }
 }

@@ -9,7 +9,7 @@ extension SyncModel {
     /// Records that the server has accepted a write. Listens answered before receive the write in their own data.
     mutating func noteAccepted(_ id: WriteID) {
         guard let record = client.writes.records[id] else { return }
-        for listen in received where !told.contains(listen.number) {
+        for listen in received where !reported.contains(listen.number) {
             if record.changes.contains(where: { Self.overlap($0.path, listen.spec.path) }) {
                 overtaken.insert(listen.number)
             }
@@ -22,8 +22,10 @@ extension SyncModel {
         guard record.isVisible else { return }
         var kept: [Change] = []
         for change in changes {
-            let isTold = received.contains { told.contains($0.number) && Self.overlap($0.spec.path, change.path) }
-            if isTold { forgetAccepted(at: change.path) } else { kept.append(change) }
+            let isReported = received.contains {
+                reported.contains($0.number) && Self.overlap($0.spec.path, change.path)
+            }
+            if isReported { forgetAccepted(at: change.path) } else { kept.append(change) }
         }
         accepted.append((id, kept))
         accepted.sort { $0.id < $1.id }
@@ -32,7 +34,7 @@ extension SyncModel {
     /// Records that a listen has received data, or was answered.
     mutating func forgetAccepted(_ event: ChangeEvent, _ spec: QuerySpec, _ number: Int) {
         // The first data is the whole selection, or all changes of it.
-        if told.insert(number).inserted { return forgetAccepted(at: spec.path) }
+        if reported.insert(number).inserted { return forgetAccepted(at: spec.path) }
         switch event {
         case .put(let location, _): forgetAccepted(at: spec.path.appending(location))
         case .patch(let location, let changes):
@@ -69,13 +71,13 @@ extension SyncModel {
             record.isVisible ? (id: id, changes: shown(of: record, id)) : nil
         }
         let layers = (accepted + pending).sorted { $0.id < $1.id }.flatMap(\.changes)
-        let isValueTold = events.contains { if case .value = $0.kind { true } else { false } }
+        let hasValue = events.contains { if case .value = $0.kind { true } else { false } }
         var problems: [String] = []
         for path in Set(layers.map(\.path)) where !path.namesPriority && Self.overlap(path, spec.path) {
             let path = path.contains(spec.path) ? spec.path : path
             guard let wanted = Self.laid(layers, over: nil, at: path) else { continue }
             let rest = path.relative(to: spec.path)
-            if isValueTold, let value = replay.value, !isRight(value, rest, wanted, spec) {
+            if hasValue, let value = replay.value, !isRight(value, rest, wanted, spec) {
                 problems.append("is told \(Self.text(value)), with \(path) as \(Self.text(wanted)) accepted or pending")
             }
             if let key = rest.keys.first, let child = replay.children[key],

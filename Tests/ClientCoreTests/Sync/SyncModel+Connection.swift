@@ -17,12 +17,12 @@ extension SyncModel {
         let lost = sentTransactions.filter { id in !unsent.contains { $0.number == id.rawValue } }
         server.disconnect()
         // Missed changes are applied once all of them have arrived.
-        for (index, listen) in received.enumerated() where !told.contains(listen.number) {
+        for (index, listen) in received.enumerated() where !reported.contains(listen.number) {
             if let before = behind[listen.number] { received[index].node = before.node }
         }
         // Data that one listen received of a state is in the store, and shared with listens that did not receive it.
         if isWithinState { complete = [] }
-        (messages, isWithinState, isConnected, told, same) = ([], false, false, [], [:])
+        (messages, isWithinState, isConnected, reported, same) = ([], false, false, [], [:])
         (messageSeqs, behind) = ([], [:])
         // Plain writes are sent again in order, among the unsent requests.
         requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }

@@ -41,7 +41,7 @@ extension SyncModel {
         transactions = Self.transactions(client, numbers)
         let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
         (replays, messages, requests, isWithinState, isConnected) = ([:], [], [], false, true)
-        (told, same, messageSeqs, behind) = ([], [:], [], [:])
+        (reported, same, messageSeqs, behind) = ([], [:], [], [:])
         bareListens = BareListens()
         sentTransactions = []
         outcomes = [:]

@@ -51,7 +51,7 @@ struct SyncModel {
     /// answer alone.
     var same: [Int: Node] = [:]
     /// The listens that were answered over this connection, by their numbers.
-    var told: Set<Int> = []
+    var reported: Set<Int> = []
     /// The listens that were not answered yet when the server accepted a write to their data.
     var overtaken: Set<Int> = []
     /// The client's accepted writes that no listen's data contains yet.
@@ -185,7 +185,7 @@ struct SyncModel {
             // The connection drops late data of an ended listen.
             guard received.contains(where: { $0.number == number }) else { return }
             note(event, number)
-            if behind[number] == nil || told.contains(number) { forgetAccepted(event, spec, number) }
+            if behind[number] == nil || reported.contains(number) { forgetAccepted(event, spec, number) }
             switch event {
             case .put(let location, let node):
                 bareListens.heard(at: spec.path.appending(location), tag: tag)
@@ -252,8 +252,8 @@ struct SyncModel {
         for event in effects.events {
             log.append("  #\(event.registration.rawValue) \(event.kind) \(Self.text(event.node))")
         }
-        let told = Dictionary(grouping: effects.events, by: \.registration)
-        for (id, events) in told {
+        let reported = Dictionary(grouping: effects.events, by: \.registration)
+        for (id, events) in reported {
             guard var replay = replays[id] else {
                 problems.append("#\(id.rawValue) is told after it left")
                 continue

@@ -34,7 +34,7 @@ import Tree
         _ = tree.completeListen(half, tag: tag)
         let shown = tree.add(registration(3, whole)).events.filter { $0.registration.rawValue == 3 }
         #expect(shown.map(\.node) == [pair(6, 5)])
-        let told = tree.applyServer(pair(6, 6), at: whole.path, tag: nil).events
-        #expect(told.filter { $0.registration.rawValue == 3 }.map(\.node) == [pair(6, 6)])
+        let reported = tree.applyServer(pair(6, 6), at: whole.path, tag: nil).events
+        #expect(reported.filter { $0.registration.rawValue == 3 }.map(\.node) == [pair(6, 6)])
     }
 }

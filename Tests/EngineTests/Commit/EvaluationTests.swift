@@ -31,7 +31,7 @@ import Tree
     }
 
     /// Returns the outcomes as texts.
-    private static func told(_ evaluation: Evaluation) -> [String] {
+    private static func outcomes(_ evaluation: Evaluation) -> [String] {
         evaluation.outcomes.map { outcome in
             switch outcome {
             case .committed(let seq, let changes):
@@ -71,7 +71,7 @@ import Tree
     @Test func eachWriteIsAnEntryBehindTheOneBefore() throws {
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"a\":1}"), [.set("a", .int(2)), .set("b/c", .string("x")), .set("a", .null)])
-        #expect(Self.told(evaluation) == ["11 /a=2", "12 /b/c=\"x\"", "13 /a=null"])
+        #expect(Self.outcomes(evaluation) == ["11 /a=2", "12 /b/c=\"x\"", "13 /a=null"])
         #expect(Self.json(evaluation.root) == "{\"b\":{\"c\":\"x\"}}")
         #expect(evaluation.head == 13)
         #expect(evaluation.records.map(\.operation) == [.set, .set, .remove])
@@ -107,7 +107,7 @@ import Tree
         let without = Self.evaluated(try Self.snapshot(), keepsSteps: false, writes)
         #expect(without.steps.isEmpty && with.steps.count == 2)
         #expect(without.root == with.root && without.head == with.head)
-        #expect(Self.told(without) == Self.told(with))
+        #expect(Self.outcomes(without) == Self.outcomes(with))
     }
 
     /// An update's changes are applied together: values, then removals, then priorities, in any order of arrival.
@@ -124,13 +124,13 @@ import Tree
 
     @Test func anUpdateOfNothingIsNoWrite() throws {
         let evaluation = Self.evaluated(try Self.snapshot(), [.update("a", []), .set("b", .int(1))])
-        #expect(Self.told(evaluation) == ["10 ", "11 /b=1"])
+        #expect(Self.outcomes(evaluation) == ["10 ", "11 /b=1"])
         #expect(evaluation.records.count == 1)
     }
 
     @Test func removingWhatIsNotThereIsAWrite() throws {
         let evaluation = Self.evaluated(try Self.snapshot("{\"a\":1}"), [.set("none", .null)])
-        #expect(Self.told(evaluation) == ["11 /none=null"])
+        #expect(Self.outcomes(evaluation) == ["11 /none=null"])
         #expect(evaluation.rows.sink.isEmpty)
     }
 
@@ -143,7 +143,7 @@ import Tree
                 .increment("n", by: 2), .increment("n", by: 3), .increment("text"), .set("text", .string("t")),
                 .increment("text"),
             ])
-        #expect(Self.told(evaluation) == ["11 /n=7", "12 /n=10", "13 /text=1", "14 /text=\"t\"", "15 /text=1"])
+        #expect(Self.outcomes(evaluation) == ["11 /n=7", "12 /n=10", "13 /text=1", "14 /text=\"t\"", "15 /text=1"])
     }
 
     @Test func timestampsAreTheBatchs() throws {
@@ -151,7 +151,7 @@ import Tree
             .set(Path(splitting: "at"), .serverValue(ServerValue(.timestamp))), operation: .set, hasServerValue: true,
             byteCount: 8, auth: .admin)
         let evaluation = Self.evaluated(try Self.snapshot(), [write, write])
-        #expect(Self.told(evaluation) == ["11 /at=\(Self.now)", "12 /at=\(Self.now)"])
+        #expect(Self.outcomes(evaluation) == ["11 /at=\(Self.now)", "12 /at=\(Self.now)"])
     }
 
     /// The answer to a sum reveals the previous value, and is returned only to callers that may read it.
@@ -184,7 +184,7 @@ import Tree
                 .set("a", .int(2), expecting: "wrong"), .set("none/.priority", .int(1)), .set("a", .int(3)),
                 .set("a", .int(4), expecting: Node.int(3).hash), .set("a", .int(5), expecting: Node.int(3).hash),
             ])
-        #expect(Self.told(evaluation) == ["stale at 10: 1", "refused", "11 /a=3", "12 /a=4", "stale at 12: 4"])
+        #expect(Self.outcomes(evaluation) == ["stale at 10: 1", "refused", "11 /a=3", "12 /a=4", "stale at 12: 4"])
         #expect(evaluation.records.count == 2)
     }
 
@@ -196,7 +196,7 @@ import Tree
     func expectations(value: String, hash: String, result: String) throws {
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"a\":\(value)}"), [.set("a", .int(9), expecting: hash)])
-        #expect(Self.told(evaluation)[0].hasPrefix(result == "committed" ? "11" : result))
+        #expect(Self.outcomes(evaluation)[0].hasPrefix(result == "committed" ? "11" : result))
     }
 
     @Test(arguments: [(3, true), (4, true), (5, false), (100, false)])
@@ -206,7 +206,7 @@ import Tree
             .set(Path(splitting: "a"), try JSONParser.parse("{\"x\":1,\"y\":2}")), operation: .set, byteCount: 8,
             rowLimit: limit, auth: .admin)
         let evaluation = Self.evaluated(try Self.snapshot("{\"a\":{\"p\":1,\"q\":2,\"r\":3},\"b\":1}"), [write])
-        #expect((Self.told(evaluation) == ["too large"]) == isRefused)
+        #expect((Self.outcomes(evaluation) == ["too large"]) == isRefused)
         #expect(evaluation.records.isEmpty == isRefused)
     }
 
@@ -228,7 +228,7 @@ import Tree
     ])
     func theRulesComeFirst(write: Write) throws {
         let evaluation = Self.evaluated(try Self.snapshot("{\"a\":7}"), [write])
-        #expect(Self.told(evaluation) == ["denied"])
+        #expect(Self.outcomes(evaluation) == ["denied"])
     }
 
     /// One path that may not be written causes the refusal of the whole update.
@@ -242,7 +242,7 @@ import Tree
                     Change(path: Path(splitting: "theirs"), value: .int(1)),
                 ]), operation: .update, byteCount: 8, auth: .unauthenticated)
         let evaluation = Self.evaluated(try Self.snapshot(rules: rules), [update])
-        #expect(Self.told(evaluation) == ["denied"])
+        #expect(Self.outcomes(evaluation) == ["denied"])
         #expect(evaluation.root.isNull)
     }
 
@@ -255,7 +255,7 @@ import Tree
         let evaluation = Self.evaluated(
             try Self.snapshot(),
             [byAnybody, Write(.rules(open), operation: .rules, byteCount: 8, auth: .admin), byAnybody])
-        #expect(Self.told(evaluation) == ["denied", "11 ", "12 /a=1"])
+        #expect(Self.outcomes(evaluation) == ["denied", "11 ", "12 /a=1"])
         #expect(evaluation.newRules.map(\.seq) == [11])
         #expect(evaluation.newRules.first?.source == open.source)
         #expect(evaluation.rules.seq == 11)
@@ -279,7 +279,7 @@ import Tree
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"online\":true}"),
             [Self.disconnect([[("online", .null)], [("a", .int(1)), ("b", .int(2))]])])
-        #expect(Self.told(evaluation) == ["12 "])
+        #expect(Self.outcomes(evaluation) == ["12 "])
         #expect(evaluation.claims == [Self.claim])
         #expect(evaluation.records.map(\.operation) == [.disconnect, .disconnect])
         #expect(Self.json(evaluation.root) == "{\"a\":1,\"b\":2}")
@@ -290,7 +290,7 @@ import Tree
         let evaluation = Self.evaluated(
             try Self.snapshot(rules: rules),
             [Self.disconnect([[("theirs", .int(1))], [("mine", .int(2))]], auth: .unauthenticated)])
-        #expect(Self.told(evaluation) == ["11 "])
+        #expect(Self.outcomes(evaluation) == ["11 "])
         #expect(Self.json(evaluation.root) == "{\"mine\":2}")
         #expect(evaluation.claims == [Self.claim])
     }
@@ -298,7 +298,7 @@ import Tree
     @Test func allDeniedLeavesTheClaimOnly() throws {
         let evaluation = Self.evaluated(
             try Self.snapshot(), [Self.disconnect([[("a", .int(1))]], auth: .unauthenticated)])
-        #expect(Self.told(evaluation) == ["10 "])
+        #expect(Self.outcomes(evaluation) == ["10 "])
         #expect(evaluation.records.isEmpty)
         #expect(evaluation.claims == [Self.claim])
     }
@@ -340,10 +340,10 @@ import Tree
             var outcomes: [String] = []
             for write in writes {
                 let alone = Self.evaluated(state, [write])
-                outcomes += Self.told(alone)
+                outcomes += Self.outcomes(alone)
                 state = alone.snapshot
             }
-            #expect(Self.told(together) == outcomes)
+            #expect(Self.outcomes(together) == outcomes)
             #expect(together.root == state.root && together.head == state.seq)
         }
     }

@@ -33,8 +33,8 @@ import Tree
             #expect(held.engine.metrics.jointTransactions.current == 1)
             #expect(held.engine.metrics.jointNamespaces.current == 8)
             for listener in listeners {
-                let told = try #require(listener.wait { $0.seqs.count == 3 })
-                #expect(told.seqs == [2, 3, 4] && told.mistakes.isEmpty)
+                let reported = try #require(listener.wait { $0.seqs.count == 3 })
+                #expect(reported.seqs == [2, 3, 4] && reported.mistakes.isEmpty)
             }
             try checkCounts(held.url, namespaces, counts: 4)
         }

@@ -60,8 +60,8 @@ import Tree
         (.schemaMissing(found: 1, needed: 2), .unavailable("\(LogStoreError.schemaMissing(found: 1, needed: 2))")),
         (.database(PostgresError(.connectionLost, "gone")), .unavailable("\(PostgresError(.connectionLost, "gone"))")),
     ])
-    func whatADatabaseErrorMeansForAWrite(error: LogStoreError, told: EngineError) {
-        #expect(EngineError(error) == told)
+    func whatADatabaseErrorMeansForAWrite(error: LogStoreError, reported: EngineError) {
+        #expect(EngineError(error) == reported)
     }
 
     @Test(arguments: [

@@ -8,12 +8,12 @@ import Testing
 @Suite struct LeaseJobsTests {
     private let jobs = LeaseJobs()
 
-    private func message(_ text: String) throws -> LeaseJob { .tell(text) }
+    private func message(_ text: String) throws -> LeaseJob { .notify(text) }
 
     /// Returns the texts of the queued jobs.
     private func rest() -> [String] {
         var texts: [String] = []
-        while case .job(.tell(let text)) = jobs.next(milliseconds: 0) { texts.append(text) }
+        while case .job(.notify(let text)) = jobs.next(milliseconds: 0) { texts.append(text) }
         return texts
     }
 
@@ -49,7 +49,7 @@ import Testing
     @Test func waitingEndsWithAJob() throws {
         let taken = Condition<String?>(nil)
         let thread = Thread(name: "waiting") { [jobs] in
-            guard case .job(.tell(let text)) = jobs.next(milliseconds: 60_000) else { return }
+            guard case .job(.notify(let text)) = jobs.next(milliseconds: 60_000) else { return }
             taken.broadcast { $0 = text }
         }
         jobs.add(try message("a"))

@@ -95,34 +95,35 @@ import Testing
     /// database was queried.
     @Test func everyOrderAfterALostAnswer() {
         enum Event: CaseIterable { case wait, giveUp, settleSaved, settleOther, settleGone, leaseLost }
-        func explore(_ machine: SaveMachine, _ lease: LeaseNumber, _ clock: Int64, told: [SaveOutcome], depth: Int) {
-            #expect(told.count <= 1)
+        func explore(_ machine: SaveMachine, _ lease: LeaseNumber, _ clock: Int64, outcomes: [SaveOutcome], depth: Int)
+        {
+            #expect(outcomes.count <= 1)
             guard depth > 0 else { return }
             for event in Event.allCases {
-                var (machine, lease, clock, told) = (machine, lease, clock, told)
+                var (machine, lease, clock, outcomes) = (machine, lease, clock, outcomes)
                 let verdict = machine.settling(under: lease)
                 switch event {
                 case .wait: clock += 400
-                case .giveUp: if machine.givesUp(now: clock) { told.append(.unknown) }
+                case .giveUp: if machine.givesUp(now: clock) { outcomes.append(.unknown) }
                 case .leaseLost: lease = lease.next
                 case .settleSaved, .settleOther, .settleGone:
                     guard let verdict else { break }
                     if case .answer(let outcome) = verdict {
                         #expect(lease != now)
                         machine.settledAsOver()
-                        told.append(outcome)
+                        outcomes.append(outcome)
                     } else {
                         let found: Int64? = event == .settleSaved ? 7 : event == .settleOther ? 6 : nil
-                        told.append(machine.settled(number: found))
+                        outcomes.append(machine.settled(number: found))
                     }
                 }
-                #expect((machine.unanswered == nil) == !told.isEmpty)
-                if lease != now, verdict != nil { #expect(told.last != .saved && told.last != .refused) }
-                explore(machine, lease, clock, told: told, depth: depth - 1)
+                #expect((machine.unanswered == nil) == !outcomes.isEmpty)
+                if lease != now, verdict != nil { #expect(outcomes.last != .saved && outcomes.last != .refused) }
+                explore(machine, lease, clock, outcomes: outcomes, depth: depth - 1)
             }
         }
         var machine = machine()
         _ = machine.failed(Save(number: 7, lease: now), wasRefused: false, now: 0)
-        explore(machine, now, 0, told: [], depth: 5)
+        explore(machine, now, 0, outcomes: [], depth: 5)
     }
 }

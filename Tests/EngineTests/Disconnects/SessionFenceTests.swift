@@ -169,8 +169,8 @@ import Tree
     @Test func aGatewayThatLostItsLeaseThrowsSavesAndEndsAway() throws {
         try withEngines(1, Self.quick) { url, engines in
             let engine = engines[0]
-            let isTold = Condition<Bool?>(nil)
-            engine.engine.leases.onExpired { isTold.broadcast { $0 = true } }
+            let isNotified = Condition<Bool?>(nil)
+            engine.engine.leases.onExpired { isNotified.broadcast { $0 = true } }
             var session = try Session(engine, "old")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             session.isKept = true
@@ -201,7 +201,7 @@ import Tree
             #expect(try !row(url, "old"))
             // The lease itself is removed next.
             try execute(url, "delete from pathmirror.gateway")
-            #expect(isTold.wait(seconds: 20) == true)
+            #expect(isNotified.wait(seconds: 20) == true)
             #expect(engine.engine.leases.current != session.lease)
             kept.isKept = true
             #expect(kept.save("late").wait(seconds: 20) == .over)
@@ -240,15 +240,15 @@ import Tree
     /// PostgreSQL's clock jumps: by its times, every gateway was last seen an hour ago at every check.
     @Test func aClockThatJumpsForwardEndsNobody() throws {
         try withEngines(2, Self.quick) { url, engines in
-            let isTold = Condition(0)
-            for engine in engines { engine.engine.leases.onExpired { isTold.broadcast { $0 += 1 } } }
+            let isNotified = Condition(0)
+            for engine in engines { engine.engine.leases.onExpired { isNotified.broadcast { $0 += 1 } } }
             var session = try Session(engines[0], "lives")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway") == 2 })
             try execute(url, Self.clock("- interval '1 hour'"))
             // Both gateways check many times: their heartbeats show how often.
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway where beat > 100") == 2 })
-            #expect(isTold.withLock { $0 } == 0)
+            #expect(isNotified.withLock { $0 } == 0)
             #expect(try row(url, "lives"))
             #expect(session.namespace.snapshot.root == .null)
         }

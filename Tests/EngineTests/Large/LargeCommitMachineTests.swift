@@ -76,7 +76,7 @@ import Testing
             "lost, and in the log",
             toCommit,
             [
-                (failed(isLost: true), .search), (.searched(isFound: true), .followFound), (.followed, .tell),
+                (failed(isLost: true), .search), (.searched(isFound: true), .followFound), (.followed, .notify),
             ]),
         Script(
             "lost, and not in the log", toCommit,
@@ -104,7 +104,7 @@ import Testing
             [
                 (failed(isLost: true), .search), (.searched(isFound: true), .followFound),
                 (failed(isLost: true), .dropConnection), (.done, .pause), (.waited(now: 5, isStopping: false), .search),
-                (.searched(isFound: true), .followFound), (.followed, .tell),
+                (.searched(isFound: true), .followFound), (.followed, .notify),
             ]),
     ]
 

@@ -174,7 +174,7 @@ struct LargeWorld: Hashable {
         case .dropConnection: found.append(with { $0.reply(.done) })
         case .pause:
             found.append(with { $0.reply(.waited(now: isLate ? 2 : 0, isStopping: isStopping)) })
-        case .publish, .tell, .prepareAgain, .giveUp, .outcomeUnknown: break
+        case .publish, .notify, .prepareAgain, .giveUp, .outcomeUnknown: break
         }
     }
 
@@ -286,7 +286,7 @@ struct LargeWorld: Hashable {
             if namespace + [Entry(kind: .own, batch: 0)] != log { violated("publishes what does not follow") }
             if transaction != .committed { violated("publishes what is not committed") }
             answer = .done
-        case .tell:
+        case .notify:
             if !namespace.contains(where: { $0.kind == .own }) { violated("told before the data") }
             answer = .done
         case .prepareAgain:

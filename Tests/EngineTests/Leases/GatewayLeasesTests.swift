@@ -7,17 +7,17 @@ import Testing
 @Suite struct GatewayLeasesTests {
     @Test func whoListensIsToldOfEveryLossOnce() {
         let leases = GatewayLeases()
-        let told = MutexBox(0)
-        leases.onExpired { told.withLock { $0 += 1 } }
+        let reported = MutexBox(0)
+        leases.onExpired { reported.withLock { $0 += 1 } }
         let first = leases.current
         leases.changed(to: first)
-        #expect(told.withLock { $0 } == 0)
+        #expect(reported.withLock { $0 } == 0)
         leases.changed(to: first.next)
         leases.changed(to: first.next)
-        #expect(told.withLock { $0 } == 1)
+        #expect(reported.withLock { $0 } == 1)
         #expect(leases.current == first.next && leases.current != first)
         leases.changed(to: first.next.next)
-        #expect(told.withLock { $0 } == 2)
+        #expect(reported.withLock { $0 } == 2)
     }
 
     @Test func nobodyHasToListen() {

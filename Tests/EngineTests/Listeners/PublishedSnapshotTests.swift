@@ -29,7 +29,7 @@ import Tree
         let listeners = ["", "a", "a/b", "c"].map { NamedListener($0) }
         for one in listeners { #expect(published.subscribe(one, at: Path(splitting: one.name)).seq == 5) }
         published.publish(Self.steps([["a/b/c"], ["c"], ["a"], ["x"]], after: 5), Self.snapshot(9))
-        #expect(listeners.map(\.told) == [["steps 6 7 8 9"], ["steps 6 8"], ["steps 6 8"], ["steps 7"]])
+        #expect(listeners.map(\.reported) == [["steps 6 7 8 9"], ["steps 6 8"], ["steps 6 8"], ["steps 7"]])
         #expect(published.snapshot.seq == 9)
     }
 
@@ -39,7 +39,7 @@ import Tree
         let listener = NamedListener("")
         _ = published.subscribe(listener, at: .root)
         published.publish(Self.steps([["a", "b", "c"], ["a", "b"]], after: 0), Self.snapshot(2))
-        #expect(listener.told == ["steps 1 2"])
+        #expect(listener.reported == ["steps 1 2"])
     }
 
     @Test func whoIsNotTouchedIsNotTold() {
@@ -48,7 +48,7 @@ import Tree
         _ = published.subscribe(listener, at: Path(splitting: "a"))
         published.publish(Self.steps([["b"]], after: 0), Self.snapshot(1))
         published.publish([], Self.snapshot(1))
-        #expect(listener.told == [])
+        #expect(listener.reported == [])
     }
 
     /// A new listener receives later steps only; a removed listener receives none.
@@ -62,8 +62,8 @@ import Tree
         published.publish(Self.steps([["a"]], after: 1), Self.snapshot(2))
         published.unsubscribe(early, at: .root)
         published.publish(Self.steps([["a"]], after: 2), Self.snapshot(3))
-        #expect(early.told == ["steps 1", "steps 2"])
-        #expect(late.told == ["steps 2", "steps 3"])
+        #expect(early.reported == ["steps 1", "steps 2"])
+        #expect(late.reported == ["steps 2", "steps 3"])
         #expect(published.listenerCount == 1)
     }
 
@@ -73,10 +73,10 @@ import Tree
         for one in [touched, other] { _ = published.subscribe(one, at: Path(splitting: one.name)) }
         let newer = RulesVersion(seq: 2, set: .denyAll)
         published.publish(Self.steps([["a"], []], after: 0), Self.snapshot(2, rules: newer))
-        #expect(touched.told == ["steps 1", "rules 2"])
-        #expect(other.told == ["rules 2"])
+        #expect(touched.reported == ["steps 1", "rules 2"])
+        #expect(other.reported == ["rules 2"])
         published.publish(Self.steps([["a"]], after: 2), Self.snapshot(3, rules: newer))
-        #expect(other.told == ["rules 2"], "the same rules are no news")
+        #expect(other.reported == ["rules 2"], "the same rules are no news")
     }
 
     @Test func whatNobodyHearsNeedsNoSteps() {
@@ -86,7 +86,7 @@ import Tree
         let listener = NamedListener("a")
         _ = published.subscribe(listener, at: Path(splitting: "a"))
         #expect(!published.publishUnheard(Self.snapshot(5)))
-        #expect(published.snapshot.seq == 4 && listener.told == [])
+        #expect(published.snapshot.seq == 4 && listener.reported == [])
         published.unsubscribe(listener, at: Path(splitting: "a"))
         #expect(published.publishUnheard(Self.snapshot(5)))
     }
@@ -98,7 +98,7 @@ import Tree
         published.reset(to: Self.snapshot(3))
         #expect(published.snapshot.seq == 3)
         published.end(with: Self.snapshot(0))
-        #expect(listeners.map(\.told) == [["reset 3", "rules 0", "ended"], ["reset 3", "rules 0", "ended"]])
+        #expect(listeners.map(\.reported) == [["reset 3", "rules 0", "ended"], ["reset 3", "rules 0", "ended"]])
         #expect(published.snapshot.seq == 0)
     }
 

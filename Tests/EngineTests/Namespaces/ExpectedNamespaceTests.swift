@@ -14,7 +14,7 @@ import Tree
     ///
     /// - Parameter body: receives the namespace that the waiting request gets.
     private func exchangeWhileItIsRead(
-        _ url: PostgresURL, told: (Engine) -> Void, _ body: (LiveNamespace) throws -> Void
+        _ url: PostgresURL, reported: (Engine) -> Void, _ body: (LiveNamespace) throws -> Void
     ) throws {
         let connection = try LogConnection(url)
         defer { connection.close() }
@@ -41,7 +41,7 @@ import Tree
         let now = try connection.sql.execute("select id from pathmirror.namespace").int64(0, 0)
         try #require(now != record.id)
         try insert("now", of: now, connection)
-        told(engine.engine)
+        reported(engine.engine)
         #expect(result.withLock { $0 == nil })
         try connection.sql.executeScript("commit")
         try body(try #require(result.wait(milliseconds: 30_000) { $0 }).get())

@@ -144,15 +144,15 @@ import Tree
     @Test func whoWaitsForASeqIsToldOnceItIsThere() {
         let handed = HandedOver()
         let namespace = LiveNamespace.test(seq: 5, handed: handed)
-        let told = MutexBox<[Int64]>([])
-        for seq in [5, 7, 6] as [Int64] { namespace.whenApplied(seq) { told.withLock { $0.append(seq) } } }
-        #expect(told.withLock { $0 } == [5])
+        let reported = MutexBox<[Int64]>([])
+        for seq in [5, 7, 6] as [Int64] { namespace.whenApplied(seq) { reported.withLock { $0.append(seq) } } }
+        #expect(reported.withLock { $0 } == [5])
         #expect(handed.namespaces == 1, "a committer looks whether it is in the log")
         #expect(namespace.takeTask().hasWaiters)
         namespace.publish([], Snapshot(seq: 6, root: .null, rules: namespace.snapshot.rules))
-        #expect(told.withLock { $0 } == [5, 6])
+        #expect(reported.withLock { $0 } == [5, 6])
         #expect(namespace.publishUnheard(Snapshot(seq: 9, root: .null, rules: namespace.snapshot.rules)))
-        #expect(told.withLock { $0 } == [5, 6, 7])
+        #expect(reported.withLock { $0 } == [5, 6, 7])
         #expect(namespace.lag == 0)
     }
 
@@ -193,7 +193,7 @@ import Tree
         namespace.end(with: Snapshot(seq: 0, root: .null, rules: namespace.snapshot.rules), .unknownNamespace("mine"))
         let sink = CollectingSink()
         namespace.submit(.set("a", .int(1)), to: sink, token: 1)
-        #expect(listener.told == ["ended"])
+        #expect(listener.reported == ["ended"])
         #expect(sink.outcomes[1]?.failure == .unknownNamespace("mine"))
         #expect(namespace.snapshot.seq == 0)
     }

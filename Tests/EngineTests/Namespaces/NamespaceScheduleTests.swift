@@ -104,11 +104,11 @@ import Testing
             // announced, reached, known before; the head left to follow
             (9, 6, 9, 5), (9, 9, 9, 9), (9, 12, 9, 9), (9, 6, 10, 10), (nil, 6, 9, 9), (9, nil, 9, 9),
         ] as [(Int64?, Int64?, Int64, Int64)])
-    func headsThatAreNoMore(told: Int64?, end: Int64?, heard: Int64, left: Int64) {
+    func headsThatAreNoMore(notes: Int64?, end: Int64?, heard: Int64, left: Int64) {
         var schedule = NamespaceSchedule(head: 5)
         _ = schedule.headSeen(heard, known: 5)
         _ = schedule.suspect()
-        schedule.checked(told, reaches: end, known: 5, now: 0)
+        schedule.checked(notes, reaches: end, known: 5, now: 0)
         #expect(schedule.remoteHead == left)
         #expect(!schedule.isSuspect)
     }
@@ -151,28 +151,28 @@ import Testing
 
     @Test func waitersAreToldOnceTheirSeqIsThere() {
         var schedule = NamespaceSchedule(head: 0)
-        let told = Told()
-        for seq in [3, 1, 2, 3, 9] as [Int64] { schedule.addWaiter(seq, now: 0, deadline: 1_000) { told.note(seq) } }
+        let notes = Notes()
+        for seq in [3, 1, 2, 3, 9] as [Int64] { schedule.addWaiter(seq, now: 0, deadline: 1_000) { notes.note(seq) } }
         for body in schedule.reached(0) { body() }
-        #expect(told.seqs == [])
+        #expect(notes.seqs == [])
         for body in schedule.reached(2) { body() }
-        #expect(told.seqs == [1, 2])
+        #expect(notes.seqs == [1, 2])
         for body in schedule.reached(3) { body() }
-        #expect(told.seqs == [1, 2, 3, 3])
+        #expect(notes.seqs == [1, 2, 3, 3])
         for body in schedule.reset(to: 20) { body() }
-        #expect(told.seqs == [1, 2, 3, 3, 9])
+        #expect(notes.seqs == [1, 2, 3, 3, 9])
         #expect(schedule.reached(100).isEmpty)
         #expect(!schedule.takeTask(EngineSettings()).hasWaiters)
     }
 
     @Test func waitersAreForgottenInTime() {
         var waiters = SeqWaiters()
-        let told = Told()
-        waiters.add(5, now: 0, deadline: 10) { told.note(1) }
-        waiters.add(5, now: 5, deadline: 15) { told.note(2) }
-        waiters.add(5, now: 10, deadline: 20) { told.note(3) }
+        let notes = Notes()
+        waiters.add(5, now: 0, deadline: 10) { notes.note(1) }
+        waiters.add(5, now: 5, deadline: 15) { notes.note(2) }
+        waiters.add(5, now: 10, deadline: 20) { notes.note(3) }
         for body in waiters.take(upTo: 5) { body() }
-        #expect(told.seqs == [2, 3])
+        #expect(notes.seqs == [2, 3])
         #expect(waiters.isEmpty)
     }
 
@@ -278,7 +278,7 @@ import Testing
         }
     }
 
-    private final class Told: Sendable {
+    private final class Notes: Sendable {
         private let state = MutexBox<[Int64]>([])
         func note(_ seq: Int64) { state.withLock { $0.append(seq) } }
         var seqs: [Int64] { state.withLock { $0 } }

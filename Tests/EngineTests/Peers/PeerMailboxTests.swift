@@ -106,10 +106,10 @@ import Testing
             #expect(eventually { engines.allSatisfy { $0.engine.health.isUp } })
             for engine in engines { _ = try engine.namespace() }
             let texts = (0..<50).map { "message \($0)" }
-            for text in texts { engines[0].engine.tellPeers(text) }
+            for text in texts { engines[0].engine.notifyPeers(text) }
             #expect(heard[1].wait(50) == texts)
             #expect(heard[2].wait(50) == texts)
-            engines[2].engine.tellPeers("back")
+            engines[2].engine.notifyPeers("back")
             #expect(heard[0].wait(1) == ["back"])
             #expect(heard[1].wait(51).last == "back")
         }
@@ -121,8 +121,8 @@ import Testing
             let heard = Heard()
             engines[1].engine.onPeerMessage { _, text in heard.add(text) }
             #expect(eventually { engines.allSatisfy { $0.engine.health.isUp } })
-            engines[0].engine.tellPeers(String(repeating: "x", count: 9_000))
-            engines[0].engine.tellPeers("short")
+            engines[0].engine.notifyPeers(String(repeating: "x", count: 9_000))
+            engines[0].engine.notifyPeers("short")
             #expect(heard.wait(1) == ["short"])
         }
     }

@@ -92,9 +92,9 @@ final class ChainedBatches {
         #expect(stored.head == n + others, sourceLocation: sourceLocation)
         stored.check(equals: [namespace], sourceLocation: sourceLocation)
         #expect(try verify(url).isClean, sourceLocation: sourceLocation)
-        let told = listener.wait { $0.seq == stored.head }
-        #expect(told?.root == stored.root && told?.mistakes == [], sourceLocation: sourceLocation)
-        #expect(told?.seqs == Array(before + 1...stored.head), sourceLocation: sourceLocation)
+        let reported = listener.wait { $0.seq == stored.head }
+        #expect(reported?.root == stored.root && reported?.mistakes == [], sourceLocation: sourceLocation)
+        #expect(reported?.seqs == Array(before + 1...stored.head), sourceLocation: sourceLocation)
     }
 
     func stop() {

@@ -21,5 +21,5 @@ final class NamedListener: ChangeListener {
     func ended() { state.withLock { $0.append("ended") } }
 
     /// The notifications in order.
-    var told: [String] { state.withLock { $0 } }
+    var reported: [String] { state.withLock { $0 } }
 }

@@ -24,7 +24,7 @@ import Tree
         /// Messages that the dispatcher has not accepted yet.
         var underWay: [FeedClaim: Int] = [:]
 
-        mutating func told(_ findings: [FoundMessages]) {
+        mutating func note(_ findings: [FoundMessages]) {
             for finding in findings {
                 found[finding.claim, default: []] += finding.messages
                 underWay[finding.claim, default: 0] += finding.messages.count
@@ -38,7 +38,7 @@ import Tree
         mutating func step(_ index: Int) -> Bool {
             if readings[index].lane.isWide {
                 guard let finding = readings[index].lane.goOn() else { return false }
-                told([finding])
+                note([finding])
                 return true
             }
             if let full = readings[index].lane.splitFull() {
@@ -48,7 +48,7 @@ import Tree
             let (findings, left) = LaneBench.pass(&readings[index].lane, entries[readings[index].next])
             readings[index].next += 1
             for lane in left { readings.append(Reading(lane: lane, next: readings[index].next)) }
-            told(findings)
+            note(findings)
             return true
         }
 

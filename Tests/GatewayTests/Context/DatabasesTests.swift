@@ -35,8 +35,8 @@ import Testing
                 #expect(databases.reachable.map(\.name) == ["home", "b"])
                 #expect(databases.reachable.last?.isUp == false)
 
-                let told = MutexBox<[Int]>([])
-                databases.forEachOther { member in told.withLock { $0.append(member.number) } }
+                let reported = MutexBox<[Int]>([])
+                databases.forEachOther { member in reported.withLock { $0.append(member.number) } }
                 let other = try TestEngine(otherURL) { settings, _ in
                     settings.database = 1
                     settings.databaseName = "b"
@@ -45,7 +45,7 @@ import Testing
                 #expect(databases.nextNumber == 1)
                 databases.add(Databases.Member(number: 1, name: "b", engine: other.engine, feeds: nil))
                 databases.await([])
-                #expect(told.withLock { $0 } == [1] && databases.nextNumber == 2)
+                #expect(reported.withLock { $0 } == [1] && databases.nextNumber == 2)
 
                 // The two databases use the same id for different namespaces.
                 let here = try home.namespace("here")

@@ -83,9 +83,9 @@ import Wire
         namespace.commit((path: "a", value: .null))
         namespace.commit((path: "a/other", value: .int(1)))
         namespace.commit((path: "x", value: .int(1)))
-        let told = texts(outlet.take())
-        #expect(told.count == 3, "what lies beside the path is not told")
-        #expect(Array(told.joined()).allSatisfy { $0.contains("a/b") })
+        let calls = texts(outlet.take())
+        #expect(calls.count == 3, "what lies beside the path is not told")
+        #expect(Array(calls.joined()).allSatisfy { $0.contains("a/b") })
     }
 
     @Test func streamsAreSentEventsWithIDs() throws {
@@ -158,9 +158,9 @@ import Wire
         let (group, snapshot) = groups.join(key("a", query: try lastTwo), namespace.live, outlet)
         #expect(group.value(in: snapshot) == (try JSONParser.parse("{\"k2\":1,\"k3\":1}")))
         namespace.commit((path: "a/k4", value: .int(1)))
-        let told = Array(texts(outlet.take()).joined())
-        #expect(told.count == 1)
-        #expect(told.first?.contains("k4") == true && told.first?.contains("k2") == true)
+        let calls = Array(texts(outlet.take()).joined())
+        #expect(calls.count == 1)
+        #expect(calls.first?.contains("k4") == true && calls.first?.contains("k2") == true)
         // Changes outside the window are not reported.
         namespace.commit((path: "a/k1", value: .int(9)))
         #expect(outlet.take().isEmpty)
@@ -176,8 +176,8 @@ import Wire
         namespace.reset(to: try JSONParser.parse("{\"a\":{\"k9\":9}}"), seq: 50)
         _ = outlet.take()
         namespace.commit((path: "a/k8", value: .int(8)))
-        let told = try #require(texts(outlet.take()).first?.first)
-        #expect(told.contains("k8") && !told.contains("k1") && !told.contains("k2"), "\(told)")
+        let calls = try #require(texts(outlet.take()).first?.first)
+        #expect(calls.contains("k8") && !calls.contains("k1") && !calls.contains("k2"), "\(calls)")
     }
 
     // MARK: First values

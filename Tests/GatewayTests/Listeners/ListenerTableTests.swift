@@ -40,7 +40,7 @@ import Tree
             return LoopBound(listener)
         }
 
-        func tell(_ news: GroupMessage) throws {
+        func notify(_ news: GroupMessage) throws {
             let (table, id) = (table, groupID)
             try test.on { table.content.hear(news, from: id) }
             try test.settle()
@@ -51,7 +51,7 @@ import Tree
             return .events(try #require(EncodedEvents(events)))
         }
 
-        func take(_ listener: LoopBound<ScriptedListener>) throws -> [ScriptedListener.Told] {
+        func take(_ listener: LoopBound<ScriptedListener>) throws -> [ScriptedListener.Call] {
             try test.on { listener.content.take() }
         }
     }
@@ -88,7 +88,7 @@ import Tree
         try withLoop { test in
             let bench = try Bench(test)
             for news in [try bench.events(1), .reset(bench.namespace.snapshot), .newRules, .ended] {
-                try bench.tell(news)
+                try bench.notify(news)
             }
             #expect(bench.delivered.current == 0)
         }
@@ -101,10 +101,10 @@ import Tree
         try withLoop { test in
             let bench = try Bench(test)
             let members = try (0..<5).map { _ in try bench.add() }
-            try bench.tell(try bench.events(1, 2, 3))
-            let told = try members.map { try bench.take($0) }
-            let uses = told.compactMap { told -> Int? in
-                guard case .events([1, 2, 3], let shared) = told.first, told.count == 1 else { return nil }
+            try bench.notify(try bench.events(1, 2, 3))
+            let calls = try members.map { try bench.take($0) }
+            let uses = calls.compactMap { calls -> Int? in
+                guard case .events([1, 2, 3], let shared) = calls.first, calls.count == 1 else { return nil }
                 return shared
             }
             #expect(uses.sorted() == [1, 2, 3, 4, 5])
@@ -130,12 +130,12 @@ import Tree
             let bench = try Bench(test, rules: try Self.rules("auth.uid == 'a'"))
             let readers = [Self.user("a"), Self.user("b"), .unauthenticated, .admin]
             let members = try readers.map { try bench.add($0) }
-            try bench.tell(try bench.events(1))
-            let told = try members.map { try bench.take($0) }
-            #expect(told[1] == [.shutOut] && told[2] == [.shutOut])
+            try bench.notify(try bench.events(1))
+            let calls = try members.map { try bench.take($0) }
+            #expect(calls[1] == [.shutOut] && calls[2] == [.shutOut])
             for position in [0, 3] {
-                guard case .events([1], _) = told[position].first else {
-                    Issue.record("\(position): \(told[position])")
+                guard case .events([1], _) = calls[position].first else {
+                    Issue.record("\(position): \(calls[position])")
                     continue
                 }
             }
@@ -148,7 +148,7 @@ import Tree
         try withLoop { test in
             let bench = try Bench(test, rules: try Self.rules("auth.uid == 'a'"))
             let member = try bench.add(Self.user("a"))
-            try bench.tell(try bench.events(1))
+            try bench.notify(try bench.events(1))
             #expect(try bench.take(member).count == 1)
             try test.on {
                 #expect(member.content.admission.rules === bench.namespace.snapshot.rules)
@@ -156,13 +156,13 @@ import Tree
                 // reader.
                 member.content.reader = Self.user("b")
             }
-            try bench.tell(try bench.events(2))
+            try bench.notify(try bench.events(2))
             guard case .events([2], _) = try bench.take(member).first else {
                 Issue.record("asked again")
                 return
             }
             try test.on { member.content.loginNumber += 1 }
-            try bench.tell(try bench.events(3))
+            try bench.notify(try bench.events(3))
             #expect(try bench.take(member) == [.shutOut])
         }
     }
@@ -172,10 +172,10 @@ import Tree
             let bench = try Bench(test, rules: try Self.rules("root.child('open').val() == true"))
             bench.namespace.commit((path: "open", value: .bool(true)))
             let member = try bench.add()
-            try bench.tell(try bench.events(1))
+            try bench.notify(try bench.events(1))
             #expect(try bench.take(member).count == 1)
             bench.namespace.commit((path: "open", value: .bool(false)))
-            try bench.tell(try bench.events(2))
+            try bench.notify(try bench.events(2))
             #expect(try bench.take(member) == [.shutOut])
         }
     }
@@ -184,10 +184,10 @@ import Tree
         try withLoop { test in
             let bench = try Bench(test)
             let (owner, other, admin) = (try bench.add(Self.user("a")), try bench.add(), try bench.add(.admin))
-            try bench.tell(.newRules)
+            try bench.notify(.newRules)
             for member in [owner, other, admin] { #expect(try bench.take(member) == []) }
             try bench.namespace.adopt("{\"rules\":{\".read\":\"auth.uid == 'a'\"}}")
-            try bench.tell(.newRules)
+            try bench.notify(.newRules)
             #expect(try bench.take(owner) == [])
             #expect(try bench.take(other) == [.shutOut])
             #expect(try bench.take(admin) == [])
@@ -201,7 +201,7 @@ import Tree
             let members = try (0..<40).map { _ in try bench.add() }
             try test.on {
                 for member in members {
-                    member.content.onTold = {
+                    member.content.onCall = {
                         let end = ContinuousClock.now + .milliseconds(1)
                         while ContinuousClock.now < end {}
                     }
@@ -210,9 +210,9 @@ import Tree
             let between = LoopBound(0)
             try test.on {
                 bench.table.content.recheck(bench.groupID)
-                between.content = members.count { !$0.content.told.isEmpty }
+                between.content = members.count { !$0.content.calls.isEmpty }
             }
-            #expect(try eventually { try test.on { members.allSatisfy { $0.content.told == [.shutOut] } } })
+            #expect(try eventually { try test.on { members.allSatisfy { $0.content.calls == [.shutOut] } } })
             #expect(between.content > 0 && between.content < members.count)
         }
     }
@@ -224,7 +224,7 @@ import Tree
             let members = try (0..<20).map { _ in try bench.add() }
             try test.on {
                 for member in members {
-                    member.content.onTold = {
+                    member.content.onCall = {
                         // The first member that is notified removes all other members.
                         for other in members where other.content !== member.content {
                             bench.table.content.remove(other.content.id, from: bench.groupID)
@@ -234,8 +234,8 @@ import Tree
                 bench.table.content.recheck(bench.groupID)
             }
             try test.settle()
-            let told = try members.map { try bench.take($0) }
-            #expect(told.count { !$0.isEmpty } == 1)
+            let calls = try members.map { try bench.take($0) }
+            #expect(calls.count { !$0.isEmpty } == 1)
         }
     }
 
@@ -246,8 +246,8 @@ import Tree
             let bench = try Bench(test)
             let members = try (0..<3).map { _ in try bench.add() }
             bench.namespace.reset(to: .int(1), seq: 9)
-            try bench.tell(.reset(bench.namespace.snapshot))
-            try bench.tell(.ended)
+            try bench.notify(.reset(bench.namespace.snapshot))
+            try bench.notify(.ended)
             for member in members { #expect(try bench.take(member) == [.restart(9), .ended]) }
         }
     }

@@ -5,7 +5,7 @@ import Rules
 
 /// A listener that records its notifications.
 final class ScriptedListener: Listener {
-    enum Told: Equatable {
+    enum Call: Equatable {
         case events([Int64], shared: Int)
         case restart(Int64)
         case shutOut
@@ -25,9 +25,9 @@ final class ScriptedListener: Listener {
     var reader: AuthContext
     var loginNumber = 0
     var admission = Admission()
-    private(set) var told: [Told] = []
+    private(set) var calls: [Call] = []
     /// Called at each notification of the listener.
-    var onTold: (() -> Void)?
+    var onCall: (() -> Void)?
 
     init(_ id: UInt64, _ group: ListenerGroup, _ reader: AuthContext = .unauthenticated) {
         self.id = id
@@ -44,25 +44,25 @@ final class ScriptedListener: Listener {
     func shutOut() { note(.shutOut) }
     func namespaceEnded() { note(.ended) }
 
-    private func note(_ what: Told) {
-        told.append(what)
-        onTold?()
+    private func note(_ what: Call) {
+        calls.append(what)
+        onCall?()
     }
 
     /// Returns the notifications since the last call.
-    func take() -> [Told] {
-        defer { told = [] }
-        return told
+    func take() -> [Call] {
+        defer { calls = [] }
+        return calls
     }
 }
 
 /// An outlet that records a group's news as a loop would receive them, without a loop.
 final class ScriptedOutlet: GroupReceiver {
-    private let told = MutexNotes()
+    private let notes = MutexNotes()
 
-    func tell(_ news: GroupMessage, of group: ObjectIdentifier) { told.add(news, group) }
+    func notify(_ news: GroupMessage, of group: ObjectIdentifier) { notes.add(news, group) }
 
     /// Returns the news since the last call.
-    func take() -> [GroupMessage] { told.take().map(\.0) }
-    var groups: Set<ObjectIdentifier> { Set(told.all.map(\.1)) }
+    func take() -> [GroupMessage] { notes.take().map(\.0) }
+    var groups: Set<ObjectIdentifier> { Set(notes.all.map(\.1)) }
 }

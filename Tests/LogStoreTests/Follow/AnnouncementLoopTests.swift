@@ -107,7 +107,7 @@ import Tree
                 #expect(recorder.state.withLock { $0.heard } == [], "a commit announces nothing by itself")
                 try connection.announce([writer.namespace: 1])
                 let message = try #require(PeerMessage(payload: "one 1 2 ab hello you"))
-                try connection.tellPeers(message)
+                try connection.notifyPeers(message)
                 let mirror = try connection.addMirror(
                     writer.namespace, name: "m", definition: Array("{}".utf8), target: nil)
                 try connection.setMirrorPaused(writer.namespace, mirror, true)

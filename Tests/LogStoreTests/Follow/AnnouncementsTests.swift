@@ -15,7 +15,7 @@ import Testing
         let subscription = announcements.subscribe(to: .mirrors)
         subscription.follow([1, 2])
         for (namespace, head) in [(1, 5), (2, 7), (3, 9), (1, 6)] as [(Int64, Int64)] {
-            announcements.tell(.commit(namespace: namespace, head: head))
+            announcements.notify(.commit(namespace: namespace, head: head))
         }
         #expect(heard(subscription) == .init(heads: [1: 6, 2: 7], wantsLook: false))
         #expect(heard(subscription) == .init(), "each is heard once")
@@ -24,32 +24,32 @@ import Testing
     @Test func aHeadThatWasTakenBackIsHeard() {
         let subscription = announcements.subscribe(to: .feeds)
         subscription.follow([1])
-        announcements.tell(.commit(namespace: 1, head: 9))
-        announcements.tell(.commit(namespace: 1, head: 4))
+        announcements.notify(.commit(namespace: 1, head: 9))
+        announcements.notify(.commit(namespace: 1, head: 4))
         #expect(heard(subscription).heads == [1: 4])
     }
 
     @Test func whatIsNotFollowedAnyMoreIsNotHeard() {
         let subscription = announcements.subscribe(to: .feeds)
         subscription.follow([1, 2])
-        announcements.tell(.commit(namespace: 1, head: 1))
-        announcements.tell(.commit(namespace: 2, head: 2))
+        announcements.notify(.commit(namespace: 1, head: 1))
+        announcements.notify(.commit(namespace: 2, head: 2))
         subscription.follow([2, 3])
-        announcements.tell(.commit(namespace: 1, head: 3))
-        announcements.tell(.commit(namespace: 3, head: 4))
+        announcements.notify(.commit(namespace: 1, head: 3))
+        announcements.notify(.commit(namespace: 3, head: 4))
         #expect(heard(subscription).heads == [2: 2, 3: 4])
     }
 
     @Test func eachKindIsHeardByThoseWhoAsked() {
         let mirrors = announcements.subscribe(to: .mirrors)
         let feeds = announcements.subscribe(to: .feeds)
-        announcements.tell(.mirrors)
+        announcements.notify(.mirrors)
         #expect(heard(mirrors).wantsLook)
         #expect(!heard(feeds).wantsLook)
-        announcements.tell(.feeds)
+        announcements.notify(.feeds)
         #expect(!heard(mirrors).wantsLook)
         #expect(heard(feeds).wantsLook)
-        announcements.tellOfGap()
+        announcements.notifyOfGap()
         #expect(heard(mirrors).wantsLook && heard(feeds).wantsLook)
     }
 
@@ -66,9 +66,9 @@ import Testing
         func waits(_ count: Int) -> Bool {
             found.wait(milliseconds: 30_000) { $0.count == count ? true : nil } ?? false
         }
-        announcements.tell(.commit(namespace: 1, head: 3))
+        announcements.notify(.commit(namespace: 1, head: 3))
         #expect(waits(1))
-        announcements.tellOfGap()
+        announcements.notifyOfGap()
         #expect(waits(2))
         subscription.end()
         #expect(waits(3))

@@ -7,7 +7,7 @@ import Testing
 @Suite struct FollowerMachineProperties {
     /// An event between two steps of a reader.
     enum Happening: CaseIterable {
-        case appendOne, appendMany, prune, takeBack, step, stepFails, toldRightly, toldTooMuch
+        case appendOne, appendMany, prune, takeBack, step, stepFails, announcedRightly, announcedTooMuch
     }
 
     private static func apply(
@@ -23,8 +23,8 @@ import Testing
             log.takeBack(to: max(0, log.head - 3))
         case .step: _ = reader.step(log)
         case .stepFails: _ = reader.step(log, readFails: true)
-        case .toldRightly: reader.machine.told(head: log.head)
-        case .toldTooMuch: reader.machine.told(head: log.head + 5)
+        case .announcedRightly: reader.machine.announced(head: log.head)
+        case .announcedTooMuch: reader.machine.announced(head: log.head + 5)
         }
     }
 
@@ -88,7 +88,7 @@ import Testing
                 // Mostly followed by other writes at once, as after a failover.
                 if !random.oneIn(3) { log.append(count: 1 + random.below(6)) }
             case 8: log.knowsPrunedBatch.toggle()
-            case 9: reader.machine.told(head: Int64(random.below(Int(log.head) + 4)))
+            case 9: reader.machine.announced(head: Int64(random.below(Int(log.head) + 4)))
             case 10: _ = reader.step(log, readFails: true)
             case 11: _ = reader.run(log, now: Int64(random.below(1_000)))
             default: _ = reader.step(log)
@@ -140,7 +140,7 @@ import Testing
             if random.oneIn(5) {
                 log.append(count: 1)
                 oldestUnread = oldestUnread ?? now
-                if random.oneIn(2) { reader.machine.told(head: log.head) }
+                if random.oneIn(2) { reader.machine.announced(head: log.head) }
             }
             while reader.step(log, now: now) {}
             // The second loop reports the end of the log. The follower waits from then on.

@@ -335,14 +335,14 @@ import Tree
     @Test func anAnnouncementEndsTheWait() throws {
         var (machine, _) = try waiting()
         #expect(wait(&machine, at: 0) == 100)
-        machine.told(head: 4)
+        machine.announced(head: 4)
         #expect(pageRequest(&machine, at: 1)?.after == 3)
     }
 
     @Test func anOldAnnouncementIsNoNews() throws {
         var (machine, _) = try waiting()
         for head in [0, 1, 3] as [Int64] {
-            machine.told(head: head)
+            machine.announced(head: head)
             #expect(wait(&machine, at: 0) == 100)
         }
     }
@@ -350,21 +350,21 @@ import Tree
     /// Checks that an announced head that the log does not (or no longer) have causes only one read per announcement.
     @Test func aHeadThatIsNotThereIsLookedForOnce() throws {
         var (machine, log) = try waiting()
-        machine.told(head: 9)
+        machine.announced(head: 9)
         #expect(try page(&machine, log) == ["end unknown @3"])
         #expect(wait(&machine, at: 0) == 100)
-        machine.told(head: 9)
+        machine.announced(head: 9)
         #expect(pageRequest(&machine, at: 0) != nil)
     }
 
     /// Checks that a head announced during a read is read afterwards: the page may not contain it.
     @Test func anAnnouncementDuringAReadIsLookedAfter() throws {
         var (machine, log) = try waiting()
-        machine.told(head: 4)
+        machine.announced(head: 4)
         let asked = try #require(pageRequest(&machine))
         let stale = log.entries(asked)
         log.append(count: 2)
-        machine.told(head: 5)
+        machine.announced(head: 5)
         try machine.received(history: nil, entries: stale)
         #expect(events(&machine) == ["end unknown @3"])
         #expect(try page(&machine, log) == ["entries 4,5 @5"])
@@ -373,7 +373,7 @@ import Tree
     @Test func afterARestartNothingOldIsWaitedFor() throws {
         var (machine, _) = try waiting()
         #expect(wait(&machine, at: 0) == 100)
-        machine.told(head: 50)
+        machine.announced(head: 50)
         machine.restart(at: LogCursor(seq: 10))
         #expect(pageRequest(&machine, at: 5)?.after == 10)
         try machine.received(history: nil, entries: [])

@@ -28,11 +28,11 @@ import Tree
             let log = try LogConnection(bench.url)
             defer { log.close() }
             let namespace = try #require(try log.namespace(named: "test"))
-            var told: [String] = []
+            var reported: [String] = []
             _ = try Inference.run(log, namespace, pattern: "/a", limit: 10) { stage in
-                if case .records(let table, let count) = stage { told.append("\(table) \(count)") }
+                if case .records(let table, let count) = stage { reported.append("\(table) \(count)") }
             }
-            #expect(told == ["a 2"])
+            #expect(reported == ["a 2"])
             #expect(throws: Stopped.self) {
                 try Inference.run(log, namespace, pattern: "/", limit: 10) { _ in throw Stopped() }
             }

@@ -145,9 +145,9 @@ extension EndToEnd {
             #expect(try await resumedListens() == resumed + 1)
             #expect(seqs.events.first?.0 == known, "from disk")
             // Other clients may have written after this entry before the listen was answered.
-            let told = try #require(seqs.events.last)
-            #expect(try #require(told.0) >= last)
-            #expect(told.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
+            let reported = try #require(seqs.events.last)
+            #expect(try #require(reported.0) >= last)
+            #expect(reported.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
             // All missed changes are delivered in one step.
             let changes = children.events.filter { !$0.hasPrefix("+") }.map { $0.prefix(3) }
             #expect(changes == ["-k4", "=k1", "=k2", "=k3"])

@@ -61,31 +61,31 @@ extension EndToEnd {
             queue.setSpecific(key: key, value: true)
             database.callbackQueue = queue
             let ref = database.reference(withPath: ground.path)
-            let told = Recorder<String>()
+            let reported = Recorder<String>()
             let running = MutexBox(0)
             @Sendable func note(_ text: String) {
                 let others = running.withLock { running in
                     defer { running += 1 }
                     return running
                 }
-                told.record(DispatchQueue.getSpecific(key: key) == true && others == 0 ? text : "wrong: \(text)")
+                reported.record(DispatchQueue.getSpecific(key: key) == true && others == 0 ? text : "wrong: \(text)")
                 usleep(100)
                 running.withLock { $0 -= 1 }
             }
             try await ref.setValue(["n": 0])
             atOnce { ref.observe(.value) { note("value \($0.childSnapshot(forPath: "n").json)") } }
             atOnce { ref.observe(.childChanged) { note("child \($0.json)") } }
-            try await until("it is served") { told.events == ["value 0"] }
+            try await until("it is served") { reported.events == ["value 0"] }
             for number in 1...50 {
                 atOnce { ref.child("n").setValue(number) { _, _ in note("done \(number)") } }
             }
-            try await until("all are done") { told.events.contains("done 50") }
-            #expect(told.events.filter { $0.hasPrefix("wrong") } == [])
-            #expect(told.events.filter { $0.hasPrefix("value") } == (0...50).map { "value \($0)" })
-            #expect(told.events.filter { $0.hasPrefix("child") } == (1...50).map { "child \($0)" })
-            #expect(told.events.filter { $0.hasPrefix("done") } == (1...50).map { "done \($0)" })
+            try await until("all are done") { reported.events.contains("done 50") }
+            #expect(reported.events.filter { $0.hasPrefix("wrong") } == [])
+            #expect(reported.events.filter { $0.hasPrefix("value") } == (0...50).map { "value \($0)" })
+            #expect(reported.events.filter { $0.hasPrefix("child") } == (1...50).map { "child \($0)" })
+            #expect(reported.events.filter { $0.hasPrefix("done") } == (1...50).map { "done \($0)" })
             for number in 1...50 {
-                let index = { (text: String) in told.events.firstIndex(of: "\(text) \(number)") ?? -1 }
+                let index = { (text: String) in reported.events.firstIndex(of: "\(text) \(number)") ?? -1 }
                 #expect(index("child") < index("value") && index("value") < index("done"))
             }
             await database.app?.delete()

@@ -79,11 +79,11 @@ extension EndToEnd {
             let ref = ground.client()
             let values = ref.recordValues()
             try await until("it is served") { values.events == ["null"] }
-            let told = Recorder<String>()
+            let reported = Recorder<String>()
             ref.runTransactionBlock(
-                Self.add, andCompletionBlock: { _, _, snapshot in told.record(snapshot?.json ?? "nil") },
+                Self.add, andCompletionBlock: { _, _, snapshot in reported.record(snapshot?.json ?? "nil") },
                 withLocalEvents: false)
-            try await until("it is done") { told.events == ["1"] }
+            try await until("it is done") { reported.events == ["1"] }
             try await until("it is seen") { values.events == ["null", "1"] }
             try await ref.runTransactionBlock(Self.add)
             #expect(values.events == ["null", "1", "2"])
@@ -94,15 +94,15 @@ extension EndToEnd {
             let ground = try Ground()
             let ref = ground.client()
             ref.database.goOffline()
-            let told = Recorder<Int>()
+            let reported = Recorder<Int>()
             ref.runTransactionBlock(Self.add) { error, isCommitted, _ in
-                told.record(isCommitted ? 0 : (error as? DatabaseError)?.code.rawValue ?? -1)
+                reported.record(isCommitted ? 0 : (error as? DatabaseError)?.code.rawValue ?? -1)
             }
             atOnce { ref.setValue(5) }
             ref.database.goOnline()
-            try await until("it has ended") { !told.events.isEmpty }
+            try await until("it has ended") { !reported.events.isEmpty }
             #expect(try await ref.getData().value as? Int == 5)
-            #expect(told.events == [0] || told.events == [6])
+            #expect(reported.events == [0] || reported.events == [6])
         }
 
         /// A transaction block may write; its writes come after the transaction.

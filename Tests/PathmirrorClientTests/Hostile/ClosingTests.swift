@@ -43,9 +43,9 @@ import Testing
         try await until("all of it is asked") { server.requests.events.count >= 6 }
         await database.app?.delete()
         for task in tasks { await task.value }
-        let told = Set(ends.events)
+        let reported = Set(ends.events)
         #expect(
-            told == [
+            reported == [
                 "write: Optional(PathmirrorClient.DatabaseError.Code.disconnected)",
                 "update: Optional(PathmirrorClient.DatabaseError.Code.disconnected)",
                 "transaction: Optional(PathmirrorClient.DatabaseError.Code.disconnected)",

@@ -97,12 +97,14 @@ actor ModelRound {
         for client in clients {
             // The server answers this write after all earlier requests of this client.
             let sign = Int64(client.number)
-            let told = Recorder<String>()
+            let reported = Recorder<String>()
             client.reference(base.appending(ModelPaths.marks)).child("b\(sign)").setValue(barrier) { error, _ in
-                told.record(error.map { "\($0)" } ?? "")
+                reported.record(error.map { "\($0)" } ?? "")
             }
-            try await wait("client \(client.number) is answered") { !told.events.isEmpty }
-            if told.events != [""] { problems.append("the barrier of client \(client.number) fails: \(told.events)") }
+            try await wait("client \(client.number) is answered") { !reported.events.isEmpty }
+            if reported.events != [""] {
+                problems.append("the barrier of client \(client.number) fails: \(reported.events)")
+            }
         }
         try await wait("everybody is answered: \(journal.pending().map(\.what))") { journal.pending().isEmpty }
         try administrator.set(base.appending(ModelPaths.barrier), .int(Int64(barrier)))

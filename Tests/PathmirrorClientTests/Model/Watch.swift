@@ -138,13 +138,13 @@ extension Watch.State {
 
     fileprivate mutating func change(_ key: Key, _ node: Node, _ previous: Key?, _ query: PlainQuery) {
         arrive(query)
-        guard let told = children.updateValue(node, forKey: key) else {
+        guard let reported = children.updateValue(node, forKey: key) else {
             return problems.append("\(key) changes and wasn't there")
         }
         if let old = moved.removeValue(forKey: key) {
-            if told != node { problems.append("\(key) changes to another value than it moved with") }
+            if reported != node { problems.append("\(key) changes to another value than it moved with") }
             if old == node { problems.append("\(key) changes to what it was") }
-        } else if told == node {
+        } else if reported == node {
             problems.append("\(key) changes to what it was")
         }
         checkOrder(of: key, behind: previous, query)

@@ -6,7 +6,7 @@ import Tree
 
 /// Checks the model's own check: right events raise no alarm, and wrong ones do.
 @Suite struct WatchTests {
-    private typealias Told = (kind: DataEvent.Kind, json: String)
+    private typealias Report = (kind: DataEvent.Kind, json: String)
 
     private static let (a, b, c) = (Key("a"), Key("b"), Key("c"))
     /// A reference of an app that never connects.
@@ -17,7 +17,7 @@ import Tree
         return query
     }()
 
-    private func problems(_ events: [Told], by query: PlainQuery = PlainQuery()) throws -> [String] {
+    private func problems(_ events: [Report], by query: PlainQuery = PlainQuery()) throws -> [String] {
         let watch = Watch(path: Path(splitting: "/w"), query: query, kinds: [.value, .allChildren])
         let index: Query.Index = query.order == .value ? .value : .priority
         for event in events {
@@ -31,7 +31,7 @@ import Tree
     /// reported, step by step, and no value until the server's has arrived. A sibling added in between is no
     /// contradiction.
     @Test func stepsWithoutAValue() throws {
-        let events: [Told] = [
+        let events: [Report] = [
             (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.c, previous: Self.a), "1"),
             (.value, #"{"a":1,"c":1}"#),
             (.childChanged(Self.c, previous: Self.a), "2"),
@@ -77,7 +77,7 @@ import Tree
 
     @Test func aChangeBehindAnother() throws {
         for previous in [nil, Self.a, Self.b, Self.c] {
-            let events: [Told] = [
+            let events: [Report] = [
                 (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "1"),
                 (.childAdded(Self.c, previous: Self.b), "1"), (.childChanged(Self.c, previous: previous), "2"),
             ]
@@ -89,7 +89,7 @@ import Tree
     /// children is accepted, too, as steps can't always be distinguished.
     @Test func comingBehindWhatMoves() throws {
         for (previous, isRight) in [(Self.a, true), (Self.b, true), (nil, false)] {
-            let events: [Told] = [
+            let events: [Report] = [
                 (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "2"),
                 (.value, #"{"a":1,"b":2}"#),
                 (.childAdded(Self.c, previous: previous), "4"),
@@ -101,7 +101,7 @@ import Tree
     }
 
     @Test(arguments: 0..<8) func whatContradictsItself(number: Int) throws {
-        let wrong: [[Told]] = [
+        let wrong: [[Report]] = [
             [(.childAdded(Self.a, previous: nil), "1")],
             [(.childRemoved(Self.b), "1")],
             [(.childRemoved(Self.a), "2")],
@@ -111,7 +111,7 @@ import Tree
             [(.childAdded(Self.b, previous: nil), "2"), (.value, #"{"a":1,"b":2}"#)],
             [(.value, #"{"a":1}"#)],
         ]
-        let first: [Told] = [(.childAdded(Self.a, previous: nil), "1"), (.value, #"{"a":1}"#)]
+        let first: [Report] = [(.childAdded(Self.a, previous: nil), "1"), (.value, #"{"a":1}"#)]
         #expect(try problems(first, by: Self.byValue) == [])
         #expect(try !problems(first + wrong[number], by: Self.byValue).isEmpty)
     }

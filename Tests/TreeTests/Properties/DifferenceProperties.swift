@@ -26,7 +26,7 @@ struct DifferenceProperties {
     }
 
     @Test(arguments: [0, 1, 20, 33, 300, 3_000], [1, 2, 3] as [UInt64])
-    func `all that differs is told, and nothing else`(size: Int, seed: UInt64) {
+    func `all that differs is reported, and nothing else`(size: Int, seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var model: [String: Node] = [:]
         var map = ChildMap(sorted: [])

@@ -123,7 +123,7 @@ struct QueryTests {
         #expect(Query(limit: .last(1)).select(from: .null).isNull)
     }
 
-    @Test func `a query tells whether it admits a child`() throws {
+    @Test func `a query reports whether it admits a child`() throws {
         let query = Query(index: .value, start: bound(.int(2)), end: bound(.int(4), nil, false), limit: .first(1))
         #expect(!query.admits(Key("a"), .int(1)))
         #expect(query.admits(Key("a"), .int(2)))

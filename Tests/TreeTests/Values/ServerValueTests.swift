@@ -51,7 +51,7 @@ struct ServerValueTests {
         #expect(try resolve(branch, at: 5) == #"{"a":1,".priority":5}"#)
     }
 
-    @Test func `the parser tells whether there is anything to resolve`() throws {
+    @Test func `the parser reports whether there is anything to resolve`() throws {
         #expect(try JSONParser.parse(Array(#"{"a":{"b":{".sv":"timestamp"}}}"#.utf8)).hasServerValue)
         #expect(try JSONParser.parse(Array(#"{"a":1,".priority":{".sv":"timestamp"}}"#.utf8)).hasServerValue)
         #expect(try !JSONParser.parse(Array(#"{"a":{"b":1}}"#.utf8)).hasServerValue)

@@ -30,7 +30,7 @@ struct DoctorCommand: Command {
         findings += SettingsDiagnosis.variables(arguments.environment)
         findings += SettingsDiagnosis.files([try? DatabaseLogins(arguments).warning()].compactMap { $0 })
         let home = try DatabaseVisit(arguments, options, console.interruption)
-        findings += try console.telling("checking the database", isQuiet: arguments.has("json")) { line in
+        findings += try console.reporting("checking the database", isQuiet: arguments.has("json")) { line in
             var found = home.findings()
             try console.interruption.check()
             line.note("checking other databases")

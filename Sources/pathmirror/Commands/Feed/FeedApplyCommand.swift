@@ -44,11 +44,11 @@ struct FeedApplyCommand: Command {
                 guard isDryRun else {
                     let applied = try administration.apply(
                         feed.definition, to: feed.namespace, creatingNamespace: creates)
-                    tell(feed, action(applied), seq: applied.seq, isDryRun: false, arguments, console)
+                    report(feed, action(applied), seq: applied.seq, isDryRun: false, arguments, console)
                     continue
                 }
                 let seq = plan.flatMap { $0.isNew ? nil : $0.seq }
-                tell(feed, plan.map(action) ?? "created", seq: seq, isDryRun: true, arguments, console)
+                report(feed, plan.map(action) ?? "created", seq: seq, isDryRun: true, arguments, console)
             }
         }
     }
@@ -76,7 +76,7 @@ struct FeedApplyCommand: Command {
         applied.isNew ? "created" : applied.isChanged ? "changed" : "unchanged"
     }
 
-    private static func tell(
+    private static func report(
         _ feed: Feed, _ action: String, seq: Int64?, isDryRun: Bool, _ arguments: ParsedArguments, _ console: Console
     ) {
         guard !arguments.has("json") else {

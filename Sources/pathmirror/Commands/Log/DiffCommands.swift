@@ -144,7 +144,7 @@ struct LogBlameCommand: Command {
         if let remark = range.remark { console.error(remark) }
         var isFound = false
         var table = table(head: namespace.head, width: console.outputWidth)
-        try console.telling("blame: reading the present values", isQuiet: arguments.has("json")) { progress in
+        try console.reporting("blame: reading the present values", isQuiet: arguments.has("json")) { progress in
             try Blame.run(
                 connection, namespace, path, from: range.first, to: range.last,
                 looked: {

@@ -38,7 +38,7 @@ struct LogPruneCommand: Command {
                     if !arguments.has("json") { warn(plan, isForced, console) }
                 }
             }
-            try console.telling("prune", isQuiet: arguments.has("json")) { line in
+            try console.reporting("prune", isQuiet: arguments.has("json")) { line in
                 try pruning.run(plan) { step in
                     line.note("prune: \(step)")
                     if !arguments.has("json") { console.error("prune: \(step)") }

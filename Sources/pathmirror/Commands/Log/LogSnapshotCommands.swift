@@ -28,7 +28,7 @@ struct LogSnapshotCommand: Command {
             seq = try moment.seq(connection, namespace)
             let tree = try ReplayOptions.tree(
                 connection, namespace, at: seq, console, "snapshot", rate: rate, isQuiet: isQuiet)
-            try console.telling("snapshot: writing \(Counted.text(tree.root.rowCount, "leaf"))", isQuiet: isQuiet) {
+            try console.reporting("snapshot: writing \(Counted.text(tree.root.rowCount, "leaf"))", isQuiet: isQuiet) {
                 _ in
                 try connection.saveSnapshot(namespace.id, at: seq, tree.root)
             }

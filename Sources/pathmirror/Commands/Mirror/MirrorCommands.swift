@@ -145,7 +145,7 @@ struct MirrorDropCommand: Command {
                 throw CommandFailure("Nothing was changed. Add --yes to drop \(what) without being asked.\(stays)")
             }
         }
-        let dropped = try console.telling(
+        let dropped = try console.reporting(
             "\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false
         ) { _ in
             do {

@@ -17,7 +17,7 @@ struct MirrorErrorsCommand: Command {
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
-            let (records, left) = try console.telling(
+            let (records, left) = try console.reporting(
                 "\(mirror.name): converting records again", isQuiet: arguments.has("json")
             ) { line in
                 try administration.retryConversionErrors(mirror) {
@@ -27,7 +27,7 @@ struct MirrorErrorsCommand: Command {
             if !arguments.has("json") {
                 let read = Counted.text(records, "record", "was", "were")
                 console.write("\(read) converted again; \(Counted.text(left, "error", "is", "are")) left.")
-                return try tellUnkept(mirror, administration, arguments, console)
+                return try reportUnkept(mirror, administration, arguments, console)
             }
             let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
             return console.write(line)
@@ -54,7 +54,7 @@ struct MirrorErrorsCommand: Command {
                 "\(mirror.name) is a history: these are rows that its table rejected. Conversion errors are in its column _misfits."
             )
         }
-        try tellUnkept(mirror, administration, arguments, console)
+        try reportUnkept(mirror, administration, arguments, console)
     }
 
     /// The value as JSON. A value that was too long to be stored whole is the text of its beginning.
@@ -64,7 +64,7 @@ struct MirrorErrorsCommand: Command {
         return .raw(Array(text.utf8))
     }
 
-    private static func tellUnkept(
+    private static func reportUnkept(
         _ mirror: CatalogMirror, _ administration: MirrorAdministration, _ arguments: ParsedArguments,
         _ console: Console
     ) throws {

@@ -23,7 +23,7 @@ struct MirrorInferCommand: Command {
         let path = arguments.positionals[0]
         let pattern = path.hasPrefix("/") ? path : "/\(path)"
         var leftOut: [String] = []
-        var inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
+        var inferences = try console.reporting("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
             try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
                 try console.interruption.check()
                 if case .leftOut(let path) = $0 { return leftOut.append(path) }

@@ -31,7 +31,7 @@ struct DatabaseAddCommand: Command {
             (login.map { location.with($0) } ?? location).with(url).withApplicationName("pathmirror add"))
         defer { added.close() }
         console.interruption.stops(added.cancelHandle)
-        _ = try console.telling("\(name): migrating", isQuiet: arguments.has("json")) { line in
+        _ = try console.reporting("\(name): migrating", isQuiet: arguments.has("json")) { line in
             try added.migrate { line.note("\(name): migration \($0)") }
         }
         let record = DatabaseRecord(
@@ -82,7 +82,7 @@ struct DatabaseListCommand: Command {
             var reason: String?
             do {
                 let url = try DatabaseLogins(arguments).url(of: record, home: homeURL)
-                try console.telling("asking \(record.name)", isQuiet: isJSON) { _ in
+                try console.reporting("asking \(record.name)", isQuiet: isJSON) { _ in
                     try DatabaseLocator.open(url, console, "database ls", of: record).close()
                 }
             } catch {

@@ -106,7 +106,7 @@ struct NamespaceListCommand: Command {
             let names = placements.filter { $0.database == record.name }.map(\.namespace)
             var heads: [String: Int64] = [:]
             do {
-                try console.telling("asking \(record.name)", isQuiet: arguments.has("json")) { _ in
+                try console.reporting("asking \(record.name)", isQuiet: arguments.has("json")) { _ in
                     let database = try NamespaceOptions.database(record, home, arguments, console)
                     defer { database.close() }
                     for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
@@ -154,7 +154,7 @@ struct NamespaceShowCommand: Command {
         let record = try home.database(of: name)
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
-        let shown = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
+        let shown = try console.reporting("\(name): counting", isQuiet: arguments.has("json")) { _ in
             // One consistent view, also while clients write.
             try database.inReadTransaction {
                 try database.namespace(named: name).map { ($0, try database.facts(of: $0.id)) }
@@ -222,7 +222,7 @@ struct NamespaceRemoveCommand: Command {
         let isQuiet = arguments.has("json")
         guard namespace != nil || record != nil else { throw LogStoreError.unknownNamespace(name) }
         let facts = try namespace.map { namespace throws in
-            try console.telling("\(name): counting its rows", isQuiet: isQuiet) { _ in
+            try console.reporting("\(name): counting its rows", isQuiet: isQuiet) { _ in
                 try database.facts(of: namespace.id)
             }
         }
@@ -234,7 +234,7 @@ struct NamespaceRemoveCommand: Command {
             throw CommandFailure("\(name) was placed in another database meanwhile. Nothing was changed.")
         }
         // The namespace is removed from its database first. While it is placed there, none of that name can be created elsewhere.
-        let isRemoved = try console.telling(
+        let isRemoved = try console.reporting(
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
@@ -254,11 +254,11 @@ struct NamespaceRemoveCommand: Command {
                 "\(name) is removed, except tables of its log, which another session reads. 'pathmirror namespace rm \(name) --leftovers' drops them."
             )
         }
-        tell(name, isRemoved: isRemoved, "\(name) was removed.", isQuiet, console)
+        report(name, isRemoved: isRemoved, "\(name) was removed.", isQuiet, console)
     }
 
     /// - Parameter isJSON: whether to print JSON.
-    private static func tell(_ name: String, isRemoved: Bool, _ text: String, _ isJSON: Bool, _ console: Console) {
+    private static func report(_ name: String, isRemoved: Bool, _ text: String, _ isJSON: Bool, _ console: Console) {
         console.write(
             isJSON ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : text)
     }
@@ -283,13 +283,13 @@ struct NamespaceRemoveCommand: Command {
             }
         }
         let text = isRemoved ? "Removed the remaining tables of \(name)." : "\(name) has no remaining tables."
-        tell(name, isRemoved: isRemoved, text, isQuiet, console)
+        report(name, isRemoved: isRemoved, text, isQuiet, console)
     }
 
     private static func removeLeftovers(
         of name: String, in database: LogConnection, _ isQuiet: Bool, _ console: Console
     ) throws -> Bool {
-        try console.telling("\(name): removing tables of its log", isQuiet: isQuiet) { _ in
+        try console.reporting("\(name): removing tables of its log", isQuiet: isQuiet) { _ in
             try database.removeLeftovers(of: name)
         }
     }

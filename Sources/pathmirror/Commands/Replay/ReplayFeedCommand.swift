@@ -50,11 +50,11 @@ struct ReplayFeedCommand: Command {
                     "Entry \(wanted) is not in the log any more; the oldest is \(oldest): give --from \(oldest).")
             }
             progress.end()
-            tell(outcome, arguments["into"] ?? name.name, arguments, console)
+            report(outcome, arguments["into"] ?? name.name, arguments, console)
         }
     }
 
-    private static func tell(
+    private static func report(
         _ outcome: FeedReplay.Outcome, _ feed: String, _ arguments: ParsedArguments, _ console: Console
     ) {
         let isDryRun = arguments.has("dry-run")

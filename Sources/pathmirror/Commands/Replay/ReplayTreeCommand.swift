@@ -64,7 +64,7 @@ struct ReplayTreeCommand: Command {
         let isQuiet = arguments.has("json")
         let output = try OutputFile(file, standardOutput: console.output)
         do {
-            try console.telling("write: \(Counted.text(part.rowCount, "leaf"))", isQuiet: isQuiet) { _ in
+            try console.reporting("write: \(Counted.text(part.rowCount, "leaf"))", isQuiet: isQuiet) { _ in
                 try TreeWriter.write(part) {
                     try console.interruption.check()
                     try output.write($0)

@@ -83,7 +83,7 @@ struct TreeRestore {
     private func plan(_ part: Node, _ importer: Importer) throws -> RestorePlan {
         let mode: RestorePlan.Mode = restoresMissing ? .missingOnly : .replace
         let namespace = importer.headBefore > 0 ? try connection.namespace(named: name) : nil
-        return try console.telling("replay: comparing with \(name)", isQuiet: isQuiet) { _ in
+        return try console.reporting("replay: comparing with \(name)", isQuiet: isQuiet) { _ in
             try RestorePlan(connection, part, into: namespace, at: path, mode)
         }
     }
