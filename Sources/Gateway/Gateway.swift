@@ -34,7 +34,7 @@ public final class Gateway: Sendable {
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
         self.init(
-            databases: Databases(home: engine), settings: settings, credentials: credentials, logger: logger,
+            databases: Databases(primary: engine), settings: settings, credentials: credentials, logger: logger,
             serverReport: serverReport, feedBasePath: feedBasePath)
     }
 
@@ -63,7 +63,7 @@ public final class Gateway: Sendable {
         facts = GatewayMetricFacts(
             databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory, output: settings.output,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
-        follow(databases.home)
+        follow(databases.primary)
         databases.forEachOther { [weak self] in self?.follow($0) }
     }
 
@@ -90,8 +90,10 @@ public final class Gateway: Sendable {
         let queues = realtime.transactionQueues
         database.engine.onPeerMessage { sender, text in
             // Without sessions, no client here contends with the other gateway's client.
-            guard let notice = SlotNotice(text, in: database.number), let home = directory.anyHome else { return }
-            home.follow(queues.noticed(notice, from: sender), at: notice.key)
+            guard let notice = SlotNotice(text, in: database.number), let sessionLoop = directory.anySessionLoop else {
+                return
+            }
+            sessionLoop.follow(queues.noticed(notice, from: sender), at: notice.key)
         }
     }
 

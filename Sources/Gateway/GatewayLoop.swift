@@ -29,7 +29,7 @@ final class GatewayLoop: HTTPLoopHandler {
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.databases, services)
         let writes = RESTWrites(
-            services, callers, gateway.pushIDs, deniedWrites: gateway.databases.home.engine.metrics.deniedWrites)
+            services, callers, gateway.pushIDs, deniedWrites: gateway.databases.primary.engine.metrics.deniedWrites)
         let callers = self.callers
         let feeds = gateway.feedClients.map {
             FeedsHandler(

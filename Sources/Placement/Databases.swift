@@ -24,7 +24,7 @@ public final class Databases: Sendable {
         }
     }
 
-    public let home: Member
+    public let primary: Member
     private let map: PlacementMap
     private struct State: Sendable {
         var others: [Member] = []
@@ -38,8 +38,8 @@ public final class Databases: Sendable {
     private let state = Mutex(State())
 
     /// - Parameter map: the placements of namespaces; all are in the primary database as long as it has none.
-    public init(home: Engine, feeds: FeedService? = nil, map: PlacementMap = PlacementMap()) {
-        self.home = Member(number: 0, name: DatabaseRecord.home, engine: home, feeds: feeds)
+    public init(primary: Engine, feeds: FeedService? = nil, map: PlacementMap = PlacementMap()) {
+        self.primary = Member(number: 0, name: DatabaseRecord.primary, engine: primary, feeds: feeds)
         self.map = map
         // The map is retained here, and must not retain this object.
         map.beforeArrivals { [weak self] arrivals in
@@ -50,7 +50,7 @@ public final class Databases: Sendable {
     }
 
     /// All databases, the primary one first.
-    public var all: [Member] { [home] + state.withLock { $0.others } }
+    public var all: [Member] { [primary] + state.withLock { $0.others } }
 
     /// The number of the next database to be added.
     public var nextNumber: Int { state.withLock { $0.others.count } + 1 }
@@ -84,7 +84,7 @@ public final class Databases: Sendable {
                 state.awaited.filter { state.indices[$0] == nil }
             )
         }
-        return ([home] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
+        return ([primary] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
     }
 
     /// Calls back with each database except the primary one: the present ones now, and each further one when it is
@@ -99,7 +99,8 @@ public final class Databases: Sendable {
 
     /// The database with this number; the primary one if there is none.
     public subscript(_ number: Int) -> Member {
-        number == 0 ? home : state.withLock { $0.others.indices.contains(number - 1) ? $0.others[number - 1] : home }
+        number == 0
+            ? primary : state.withLock { $0.others.indices.contains(number - 1) ? $0.others[number - 1] : primary }
     }
 
     /// Returns the database of a namespace; nil if that database is not connected yet.
@@ -109,7 +110,7 @@ public final class Databases: Sendable {
 
     /// - Parameter database: nil for the primary database.
     private func member(named database: String?) -> Member? {
-        guard let database else { return home }
+        guard let database else { return primary }
         return state.withLock { state in
             state.withdrawn.contains(database) ? nil : state.indices[database].map { state.others[$0] }
         }
@@ -151,6 +152,6 @@ public final class Databases: Sendable {
     /// The memory use of the namespaces of all databases.
     public var memory: MemoryFacts {
         let others = state.withLock { $0.others }
-        return others.reduce(home.engine.memory) { $0.adding($1.engine.memory) }
+        return others.reduce(primary.engine.memory) { $0.adding($1.engine.memory) }
     }
 }

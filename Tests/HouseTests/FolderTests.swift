@@ -83,8 +83,8 @@ import Testing
     func foldersPointDown(_ room: String) throws {
         let table = try #require(Self.allowed[room])
         let files = SourceFiles.swift(below: "Sources/\(room)")
-        let home = Self.homes(of: files)
-        #expect(home.count > 10, "the types of \(room) are found")
+        let folderOfType = Self.foldersOfTypes(of: files)
+        #expect(folderOfType.count > 10, "the types of \(room) are found")
         var used: Set<String> = []
         for file in files {
             let folder = Self.folder(of: file)
@@ -94,7 +94,7 @@ import Testing
             }
             for (index, line) in file.lines.enumerated() {
                 for word in Self.words(StyleTests.withoutCommentsAndTexts(line)) {
-                    guard let other = home[word], other != folder else { continue }
+                    guard let other = folderOfType[word], other != folder else { continue }
                     used.insert("\(folder) -> \(other)")
                     if !mayName.contains(other) {
                         Issue.record("\(file.path):\(index + 1) names \(word) of \(room)/\(other)")
@@ -124,14 +124,14 @@ import Testing
     }
 
     /// The folder of each type that a file declares at its outermost level. A name that two folders declare is left out.
-    private static func homes(of files: [SourceFiles.File]) -> [String: String] {
-        var homes: [String: Set<String>] = [:]
+    private static func foldersOfTypes(of files: [SourceFiles.File]) -> [String: String] {
+        var foldersOfTypes: [String: Set<String>] = [:]
         for file in files {
             for line in file.lines where line.first.map({ $0.isLetter || $0 == "@" }) == true {
-                if let name = declaredType(line) { homes[name, default: []].insert(folder(of: file)) }
+                if let name = declaredType(line) { foldersOfTypes[name, default: []].insert(folder(of: file)) }
             }
         }
-        return homes.compactMapValues { $0.count == 1 ? $0.first : nil }
+        return foldersOfTypes.compactMapValues { $0.count == 1 ? $0.first : nil }
     }
 
     private static let kinds: Set<String> = ["struct", "class", "enum", "protocol", "actor", "typealias"]

@@ -14,10 +14,10 @@ import Testing
     private static let migrationLock = 0x7061_7468_6D69_7272
 
     @Test func stopGivesUpTheOneThatIsBeingPrepared() throws {
-        try withDatabase { homeURL in
+        try withDatabase { primaryURL in
             try withDatabase { otherURL in
-                let home = try TestEngine(homeURL)
-                defer { home.stop() }
+                let primary = try TestEngine(primaryURL)
+                defer { primary.stop() }
                 let other = try LogConnection(otherURL)
                 defer { other.close() }
                 let installation = try other.installation()
@@ -25,9 +25,10 @@ import Testing
                 try other.sql.executeScript("select pg_advisory_lock(\(Self.migrationLock))")
                 let client = try HTTPClient()
                 defer { client.stop() }
-                let databases = Databases(home: home.engine)
+                let databases = Databases(primary: primary.engine)
                 let keeper = DatabaseKeeper(
-                    try DatabaseServices.Shared(try ServiceOptionsTests.options([]), client), home: homeURL, databases)
+                    try DatabaseServices.Shared(try ServiceOptionsTests.options([]), client), primary: primaryURL,
+                    databases)
                 let thread = Thread(name: "databases") { keeper.run() }
                 let socket = try TestCluster.socketPath()
                 keeper.found([

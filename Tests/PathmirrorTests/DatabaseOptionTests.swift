@@ -17,13 +17,13 @@ import Testing
 
     @Test func byItsURL() throws {
         let url = try PostgresURL("postgresql://u@h:5/d")
-        #expect(try DatabaseLocator.home(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
+        #expect(try DatabaseLocator.primary(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
         #expect(
-            try DatabaseLocator.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"]))
+            try DatabaseLocator.primary(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"]))
                 == url)
         // A URL has precedence over a folder.
         #expect(
-            try DatabaseLocator.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"]))
                 == url)
     }
 
@@ -31,18 +31,18 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("url", "postgresql://u:hunter2@h:5/d\r\nmore\n")
         let url = try PostgresURL("postgresql://u:hunter2@h:5/d")
-        #expect(try DatabaseLocator.home(Self.parsed(["--database-url-file", file])) == url)
-        #expect(try DatabaseLocator.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
+        #expect(try DatabaseLocator.primary(Self.parsed(["--database-url-file", file])) == url)
+        #expect(try DatabaseLocator.primary(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
         let other = "postgresql://other/d"
         // The command line has precedence over the environment, for both options.
         #expect(
-            try DatabaseLocator.home(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other]))
                 == url)
         #expect(
-            try DatabaseLocator.home(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
                 == PostgresURL(other))
         let error = #expect(throws: UsageError.self) {
-            try DatabaseLocator.home(Self.parsed(["--database-url-file", file, "--database-url", other]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url-file", file, "--database-url", other]))
         }
         #expect(error?.message == "Give either --database-url or --database-url-file.")
     }
@@ -51,11 +51,11 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("url", "\npostgresql://u@h/d")
         let error = #expect(throws: CommandFailure.self) {
-            try DatabaseLocator.home(Self.parsed(["--database-url-file", file]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url-file", file]))
         }
         #expect(error?.description == "The first line of \(file) has no URL.")
         #expect(throws: CommandFailure.self) {
-            try DatabaseLocator.home(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
+            try DatabaseLocator.primary(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
         }
     }
 
@@ -85,8 +85,8 @@ import Testing
         ("postgresql://u@127.0.0.1:1/d", false),
     ]) func passwordsInArguments(_ url: String, _ isWarned: Bool) throws {
         let folder = try ScratchFolder()
-        let home = try folder.file("url", "postgresql://u@127.0.0.1:1/home")
-        let run = try pathmirror(["database", "add", "b", url, "--database-url-file", home])
+        let primary = try folder.file("url", "postgresql://u@127.0.0.1:1/home")
+        let run = try pathmirror(["database", "add", "b", url, "--database-url-file", primary])
         #expect(run.exitCode == 1)
         #expect(
             run.errors.hasPrefix(
@@ -108,7 +108,7 @@ import Testing
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
         let error = #expect(throws: CommandFailure.self) {
-            try DatabaseLocator.home(Self.parsed(["--data", folder.path]))
+            try DatabaseLocator.primary(Self.parsed(["--data", folder.path]))
         }
         #expect(error?.description.contains("or --data with the directory of a running 'pathmirror dev'") == true)
         #expect(error?.description.contains("(\(folder.path) has none)") == true)

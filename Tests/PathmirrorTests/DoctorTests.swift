@@ -167,35 +167,35 @@ import Testing
     }
 
     @Test func otherDatabasesAreLookedAtAsTheHomeIs() throws {
-        try withHistory { home throws in
-            #expect(try Self.findings(home)["placement.rows"] == nil, "there is no other one")
+        try withHistory { primary throws in
+            #expect(try Self.findings(primary)["placement.rows"] == nil, "there is no other one")
             try withHistory { other throws in
                 // The tests' databases are copies of one.
                 try other.execute("update pathmirror.installation set id = gen_random_uuid()")
-                try home.output("database", "add", "b", other.connectionText)
-                try home.output("namespace", "create", "shop", "--in", "b")
-                var found = try Self.findings(home, about: "b")
+                try primary.output("database", "add", "b", other.connectionText)
+                try primary.output("namespace", "create", "shop", "--in", "b")
+                var found = try Self.findings(primary, about: "b")
                 #expect(Self.level(found["schema.version"]) == "ok")
                 #expect(Self.level(found["clock.server"]) == "ok")
                 #expect(found["schema.version"]?["what"]?.string?.hasPrefix("b: ") == true)
                 // Its own `default` was not placed, and the primary database has a namespace of that name.
                 #expect(Self.level(found["placement.hidden"]) == "warning")
-                #expect(try Self.findings(home, about: nil)["schema.version"] != nil)
+                #expect(try Self.findings(primary, about: nil)["schema.version"] != nil)
                 try other.execute("update pathmirror.namespace set name = 'other' where name = 'default'")
-                found = try Self.findings(home, about: "b")
+                found = try Self.findings(primary, about: "b")
                 #expect(Self.level(found["placement.unplaced"]) == "note")
                 #expect(found["placement.hidden"] == nil)
                 try other.execute("update pathmirror.namespace set name = 'gone' where name = 'shop'")
-                #expect(try Self.level(Self.findings(home, about: "b")["placement.missing"]) == "problem")
+                #expect(try Self.level(Self.findings(primary, about: "b")["placement.missing"]) == "problem")
                 try other.execute(
                     "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')")
-                #expect(try Self.level(Self.findings(home, about: "b")["schema.version"]) == "problem")
+                #expect(try Self.level(Self.findings(primary, about: "b")["schema.version"]) == "problem")
                 try other.execute(
                     "delete from pathmirror.migration where version = 999; update pathmirror.installation set id = gen_random_uuid()"
                 )
-                #expect(try Self.level(Self.findings(home, about: "b")["placement.installation"]) == "problem")
-                try home.execute("update pathmirror.database set host = '/nowhere'")
-                #expect(try Self.level(Self.findings(home, about: "b")["postgresql.reachable"]) == "warning")
+                #expect(try Self.level(Self.findings(primary, about: "b")["placement.installation"]) == "problem")
+                try primary.execute("update pathmirror.database set host = '/nowhere'")
+                #expect(try Self.level(Self.findings(primary, about: "b")["postgresql.reachable"]) == "warning")
             }
         }
     }
@@ -204,7 +204,7 @@ import Testing
         func checks(_ change: (inout PlacementFacts) -> Void) -> [String] {
             var facts = PlacementFacts()
             facts.placed = ["x": "b", "y": "c"]
-            facts.atHome = ["z"]
+            facts.inPrimary = ["z"]
             facts.present = ["b": ["x"], "c": ["y"]]
             change(&facts)
             return PlacementDiagnosis.findings(facts).map { "\($0.check) \($0.level)" }
@@ -212,7 +212,7 @@ import Testing
         #expect(checks { _ in } == ["placement.rows ok"])
         #expect(checks { $0.present["b"] = nil } == ["placement.rows ok"], "that it can't be asked is told elsewhere")
         #expect(checks { $0.present["b"] = [] } == ["placement.missing problem"])
-        #expect(checks { $0.atHome.insert("x") } == ["placement.home problem"])
+        #expect(checks { $0.inPrimary.insert("x") } == ["placement.home problem"])
         #expect(checks { $0.present["c"]?.insert("x") } == ["placement.hidden warning"])
         #expect(checks { $0.present["c"]?.insert("z") } == ["placement.hidden warning"])
         #expect(checks { $0.present["c"]?.insert("w") } == ["placement.unplaced note"])

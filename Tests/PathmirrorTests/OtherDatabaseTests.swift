@@ -9,13 +9,13 @@ import Testing
 @Suite struct OtherDatabaseTests {
     /// A primary database that has another database named `b`, in which `shop` is placed.
     private static func withTwo(_ body: (CommandDatabase, CommandDatabase) throws -> Void) throws {
-        try withCommands { home throws in
+        try withCommands { primary throws in
             try withCommands { other throws in
                 // The tests' databases are copies of one.
                 try other.execute("update pathmirror.installation set id = gen_random_uuid()")
-                try home.output("database", "add", "b", other.connectionText)
-                try home.output("namespace", "create", "shop", "--in", "b")
-                try body(home, other)
+                try primary.output("database", "add", "b", other.connectionText)
+                try primary.output("namespace", "create", "shop", "--in", "b")
+                try body(primary, other)
             }
         }
     }
@@ -27,26 +27,26 @@ import Testing
     ]
 
     @Test func commandsRefuseAnotherDatabaseAtTheAddress() throws {
-        try Self.withTwo { home, other throws in
+        try Self.withTwo { primary, other throws in
             try other.execute("update pathmirror.installation set id = gen_random_uuid()")
             for arguments in Self.commands {
-                let run = try home.run(arguments)
+                let run = try primary.run(arguments)
                 #expect(run.exitCode == 1, "\(arguments)")
                 #expect(
                     (run.output + run.errors).contains("instead of the one that was added"),
                     "\(arguments): \(run.errors)")
             }
-            #expect(try home.value("select namespace from pathmirror.placement where namespace = 'more'") == nil)
+            #expect(try primary.value("select namespace from pathmirror.placement where namespace = 'more'") == nil)
             #expect(try other.value("select name from pathmirror.namespace where name = 'shop'") == "shop")
         }
     }
 
     @Test func anEmptyDatabaseAtTheAddressIsNotMigrated() throws {
-        try Self.withTwo { home, _ throws in
+        try Self.withTwo { primary, _ throws in
             try TestDatabase.withEmpty { url throws in
-                try home.execute("update pathmirror.database set dbname = '\(url.databaseName ?? "")'")
+                try primary.execute("update pathmirror.database set dbname = '\(url.databaseName ?? "")'")
                 for arguments in Self.commands {
-                    let run = try home.run(arguments)
+                    let run = try primary.run(arguments)
                     #expect(run.exitCode == 1, "\(arguments)")
                     #expect((run.output + run.errors).contains("(without Pathmirror's schema)"), "\(arguments)")
                 }
@@ -69,13 +69,13 @@ import Testing
             ("user=v sslcert=c2 sslkey=k2", "user=v sslcert=c2 sslkey=k2"),
             ("user=v passfile=g", "user=v passfile=g"),
         ]
-        let home = try PostgresURL("host=h port=5 dbname=d user=u sslmode=verify-full sslrootcert=r \(Self.secrets)")
+        let primary = try PostgresURL("host=h port=5 dbname=d user=u sslmode=verify-full sslrootcert=r \(Self.secrets)")
         let record = DatabaseRecord(name: "b", host: "h2", port: "6", databaseName: "e", installation: "")
         for (login, text) in expectations {
             let given = try login.map { text throws in try PostgresURL(text) }
             // The last of two equal options counts.
             let expected = try PostgresURL("host=h2 port=6 dbname=e sslmode=verify-full sslrootcert=r \(text)")
-            #expect(record.url(home: home, login: given) == expected, "\(text)")
+            #expect(record.url(primary: primary, login: given) == expected, "\(text)")
         }
     }
 

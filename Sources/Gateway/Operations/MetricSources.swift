@@ -37,7 +37,7 @@ struct MetricSources {
     init(_ facts: GatewayMetricFacts) {
         let report = facts.serverReport()
         let all = facts.databases.all
-        engine = facts.databases.home.engine.metrics
+        engine = facts.databases.primary.engine.metrics
         gateway = facts.metrics
         databases = facts.databases.reachable
         namespaces = NamespaceGauges(all.flatMap(\.engine.liveNamespaces))

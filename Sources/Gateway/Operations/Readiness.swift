@@ -14,7 +14,7 @@ struct Readiness {
         let databases = facts.databases.all
         let reachable = databases.filter { $0.engine.health.isUp }
         let isUp = !reachable.isEmpty
-        let health = facts.databases.home.engine.health
+        let health = facts.databases.primary.engine.health
         let namespaces = (isUp ? reachable : databases).flatMap(\.engine.liveNamespaces)
         let lag = namespaces.map(\.lag).max() ?? 0
         // Entries that the database has lost and this gateway still has make it as stale as an unreachable database.

@@ -28,7 +28,8 @@ final class LongPollHandler {
         let parameters = RealtimeParameters(request.query)
         if parameters["start"] != nil { return try start(request, parameters, exchange) }
         if parameters["dframe"] != nil { return try DisconnectFrame.send(parameters, exchange) }
-        guard let id = parameters["id"], let password = parameters["pw"], let home = context.directory.home(of: id)
+        guard let id = parameters["id"], let password = parameters["pw"],
+            let sessionLoop = context.directory.sessionLoop(of: id)
         else {
             // The session has ended: the client opens another one.
             return Self.close(exchange.reference)
@@ -38,7 +39,7 @@ final class LongPollHandler {
         let poll = Poll(
             password: password, parameters: parameters, isDisconnect: parameters["disconn"] != nil,
             exchange: exchange.reference)
-        home.post(to: id) {
+        sessionLoop.post(to: id) {
             Self.close(poll.exchange)
         } _: { session in
             Self.take(poll, session)
@@ -87,12 +88,12 @@ final class LongPollHandler {
     }
 
     private func connect(_ transport: LongPollTransport, to session: RealtimeSession) {
-        let home = hub.home
+        let sessionLoop = hub.sessionLoop
         let id = session.id
         // The handler is posted, so that it does not run inside the session's own work.
-        transport.onEnd = { home.post(to: id) { $0.host.ended(id) } }
+        transport.onEnd = { sessionLoop.post(to: id) { $0.host.ended(id) } }
         transport.onDrain = { [weak session] in session?.drained() }
-        transport.onLoss = { response in home.post(to: id) { $0.pollingTransport?.keep(response) } }
+        transport.onLoss = { response in sessionLoop.post(to: id) { $0.pollingTransport?.keep(response) } }
     }
 
     // MARK: The session's loop

@@ -41,27 +41,27 @@ final class RealtimeContext: Sendable {
 
 /// The loop of each realtime session. Shared by all loops.
 final class SessionDirectory: Sendable {
-    private let homes = Condition<[String: any SessionLoop]>([:])
+    private let sessionLoops = Condition<[String: any SessionLoop]>([:])
 
-    func add(_ session: String, _ home: any SessionLoop) { homes.withLock { $0[session] = home } }
-    func remove(_ session: String) { homes.broadcast { $0[session] = nil } }
+    func add(_ session: String, _ sessionLoop: any SessionLoop) { sessionLoops.withLock { $0[session] = sessionLoop } }
+    func remove(_ session: String) { sessionLoops.broadcast { $0[session] = nil } }
 
-    func home(of session: String) -> (any SessionLoop)? { homes.withLock { $0[session] } }
+    func sessionLoop(of session: String) -> (any SessionLoop)? { sessionLoops.withLock { $0[session] } }
 
     /// The loop of any one session.
-    var anyHome: (any SessionLoop)? { homes.withLock { $0.first?.value } }
+    var anySessionLoop: (any SessionLoop)? { sessionLoops.withLock { $0.first?.value } }
 
     /// Closes all sessions of the namespaces of a database, on their loops.
     func closeAll(in database: Int) {
-        let homes = homes.withLock { homes in
-            Dictionary(homes.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
+        let sessionLoops = sessionLoops.withLock { sessionLoops in
+            Dictionary(sessionLoops.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
         }
-        for home in homes.values { home.closeAll(in: database) }
+        for sessionLoop in sessionLoops.values { sessionLoop.closeAll(in: database) }
     }
 
     /// Waits until no session is left, or until the timeout.
     func waitUntilEmpty(milliseconds: Milliseconds) {
-        _ = homes.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
+        _ = sessionLoops.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
     }
 
     /// Returns 32 unpredictable hex digits, used for session ids and their passwords.

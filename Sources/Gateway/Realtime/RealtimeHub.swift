@@ -31,7 +31,7 @@ final class RealtimeHub: RealtimeHost, GroupSubscriber {
         link.lead(to: self)
     }
 
-    var home: any SessionLoop { link }
+    var sessionLoop: any SessionLoop { link }
 
     // MARK: Sessions
 
@@ -76,8 +76,8 @@ final class RealtimeHub: RealtimeHost, GroupSubscriber {
         }
         // The new session must not wait forever for the database to finish the old one.
         _ = loop.schedule(afterMilliseconds: 5_000) { release() }
-        if let home = context.directory.home(of: last) {
-            home.end(last, release)
+        if let sessionLoop = context.directory.sessionLoop(of: last) {
+            sessionLoop.end(last, release)
         } else {
             context.databases.engine(of: session.namespace).disconnects.takeOver(last, in: session.namespace, release)
         }
@@ -215,7 +215,7 @@ extension LoopLink: SessionLoop where Owner == RealtimeHub {
 protocol RealtimeHost: AnyObject {
     var context: RealtimeContext { get }
     /// Gives other threads access to the sessions of this loop.
-    var home: any SessionLoop { get }
+    var sessionLoop: any SessionLoop { get }
 
     /// Adds a listen to its group, and returns the snapshot after which the group receives changes.
     func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot)

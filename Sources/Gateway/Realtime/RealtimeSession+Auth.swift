@@ -22,8 +22,8 @@ extension RealtimeSession {
         case .later(let start):
             // Later requests are checked against the new login (reference: rtdb-protocol 3.6).
             hold()
-            start { [home = host.home, id] result in
-                home.post(to: id) { session in
+            start { [sessionLoop = host.sessionLoop, id] result in
+                sessionLoop.post(to: id) { session in
                     session.authenticated(number, result)
                     session.release()
                 }

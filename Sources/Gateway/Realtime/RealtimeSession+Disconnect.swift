@@ -76,8 +76,8 @@ extension RealtimeSession {
 
     private func begin(_ save: DisconnectSaving.Save) {
         engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) {
-            [home = host.home, id] outcome in
-            home.post(to: id) { $0.saveEnded(outcome) }
+            [sessionLoop = host.sessionLoop, id] outcome in
+            sessionLoop.post(to: id) { $0.saveEnded(outcome) }
         }
     }
 

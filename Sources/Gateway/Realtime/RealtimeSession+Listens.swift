@@ -166,7 +166,7 @@ extension RealtimeSession {
         }
         listensToCheck.removeLast(min(Self.checksInASlice, listensToCheck.count))
         guard listensToCheck.isEmpty || isEnded else {
-            return host.home.post(to: id) { $0.checkSomeListens() }
+            return host.sessionLoop.post(to: id) { $0.checkSomeListens() }
         }
         listensToCheck.removeAll()
         guard isHeldForChecks else { return }
@@ -187,7 +187,7 @@ extension RealtimeSession {
     }
 
     /// Calls `drained` in a later slice of the loop's time.
-    private func drainSoon() { host.home.post(to: id) { $0.drained() } }
+    private func drainSoon() { host.sessionLoop.post(to: id) { $0.drained() } }
 
     /// Restarts a listen from a snapshot.
     func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {

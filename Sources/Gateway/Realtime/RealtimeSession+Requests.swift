@@ -113,9 +113,9 @@ extension RealtimeSession {
         _ work: @escaping @Sendable () -> Result,
         then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
     ) {
-        let isQueued = context.workers.submit { [home = host.home, id] in
+        let isQueued = context.workers.submit { [sessionLoop = host.sessionLoop, id] in
             let result = work()
-            home.post(to: id) { session in
+            sessionLoop.post(to: id) { session in
                 if !session.isEnded { completion(session, result) }
             }
         }
@@ -142,7 +142,7 @@ extension RealtimeSession {
     private func performLater() {
         guard !isToPerform else { return }
         isToPerform = true
-        host.home.post(to: id) { session in
+        host.sessionLoop.post(to: id) { session in
             session.isToPerform = false
             session.performWaiting()
         }
@@ -180,8 +180,8 @@ extension RealtimeSession {
     /// parsed; if the trial refuses the write, it is not queued.
     private func read(_ message: [UInt8], _ share: MemoryShare) {
         guard !login.context.isAdmin else { return read(message, share, on: nil) }
-        namespace.withCurrentSnapshot { [home = host.home, id] result in
-            home.post(to: id) { session in
+        namespace.withCurrentSnapshot { [sessionLoop = host.sessionLoop, id] result in
+            sessionLoop.post(to: id) { session in
                 guard !session.isEnded else { return }
                 session.read(message, share, on: (try? result.get()) ?? session.namespace.snapshot)
             }

@@ -31,9 +31,9 @@ extension RealtimeSession {
         engine.readLog(
             // The session's later requests wait for this, and comparing hashes needs no database.
             namespace.id, after: seen.seq, through: joined.seq, patience: 0, isMeant: isMeant, each: reading.take
-        ) { [home = host.home, id] result in
+        ) { [sessionLoop = host.sessionLoop, id] result in
             let missed = reading.finish(result, expecting: joined.seq)
-            home.post(to: id) { session in
+            sessionLoop.post(to: id) { session in
                 session.resumed(number, session.host.listen(listenID, in: group), missed, joined)
                 session.settled()
                 session.release()

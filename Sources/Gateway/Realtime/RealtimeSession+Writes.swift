@@ -75,7 +75,7 @@ extension RealtimeSession {
             switch error {
             // The write was not executed. After reconnecting, clients send writes without an answer again, wherever the
             // namespace is then; refused writes they would give up.
-            case .moving: host.home.end(id) {}
+            case .moving: host.sessionLoop.end(id) {}
             case .unavailable, .overloaded, .stopping, .unknownNamespace:
                 answerWrite(number, "unavailable", .text("The service is unavailable. Try again later."))
             case .outcomeUnknown: answerWrite(number, "unavailable", .text(error.description))

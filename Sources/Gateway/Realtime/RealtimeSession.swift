@@ -257,9 +257,9 @@ extension RealtimeSession {
         let milliseconds = settings.minSeqWaitMilliseconds
         let timer = loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.giveUpWait(number) }
         waits.updateValue(LogWait(seq: seq, path: path, timer: timer), forKey: number)?.timer.cancel()
-        namespace.whenReported(seq, within: Int64(milliseconds)) { [home = host.home, id] in
+        namespace.whenReported(seq, within: Int64(milliseconds)) { [sessionLoop = host.sessionLoop, id] in
             // The changes were posted to this loop before, so the answer follows them.
-            home.post(to: id) { $0.reached(number) }
+            sessionLoop.post(to: id) { $0.reached(number) }
         }
     }
 

@@ -15,7 +15,7 @@ struct SocketUpgrades {
     func open(
         of id: String, host: String, _ exchange: HTTPExchange, _ connection: WebSocketConnection, accept: () -> Void
     ) {
-        guard let home = context.directory.home(of: id) else {
+        guard let sessionLoop = context.directory.sessionLoop(of: id) else {
             accept()
             exchange.send(WebSocketSessionTransport.frames(for: [ServerMessage.reset(host: host)]) ?? SharedBytes([]))
             return exchange.close()
@@ -26,26 +26,26 @@ struct SocketUpgrades {
         connection.onMessage = { message in
             let count = message.count + 64
             guard backlog.receives(count, limit: limit) else { return false }
-            Self.relay(message, to: id, home, from: socket) { backlog.taken(count) }
+            Self.relay(message, to: id, sessionLoop, from: socket) { backlog.taken(count) }
             return true
         }
-        connection.onSign = { home.post(to: id) { $0.lastHeard = Clock.monotonicMilliseconds } }
-        connection.onText = { home.post(to: id) { $0.lastSaid = Clock.monotonicMilliseconds } }
+        connection.onSign = { sessionLoop.post(to: id) { $0.lastHeard = Clock.monotonicMilliseconds } }
+        connection.onText = { sessionLoop.post(to: id) { $0.lastSaid = Clock.monotonicMilliseconds } }
         exchange.onDrain = {
             backlog.drained()
-            home.post(to: id) { $0.drained() }
+            sessionLoop.post(to: id) { $0.drained() }
         }
-        exchange.onClose = { home.post(to: id) { Self.closed(socket, of: $0) } }
-        Self.offer(socket, backlog, to: id, home, host: host)
+        exchange.onClose = { sessionLoop.post(to: id) { Self.closed(socket, of: $0) } }
+        Self.offer(socket, backlog, to: id, sessionLoop, host: host)
         accept()
     }
 
     /// Passes a message to the session on its loop; always calls `taken` afterwards.
     private static func relay(
-        _ message: [UInt8], to id: String, _ home: any SessionLoop, from socket: ExchangeReference,
+        _ message: [UInt8], to id: String, _ sessionLoop: any SessionLoop, from socket: ExchangeReference,
         _ taken: @escaping @Sendable () -> Void
     ) {
-        home.post(to: id) {
+        sessionLoop.post(to: id) {
             socket.perform { $0.close() }
             taken()
         } _: { session in
@@ -55,9 +55,10 @@ struct SocketUpgrades {
     }
 
     private static func offer(
-        _ socket: ExchangeReference, _ backlog: SocketBacklog, to id: String, _ home: any SessionLoop, host: String
+        _ socket: ExchangeReference, _ backlog: SocketBacklog, to id: String, _ sessionLoop: any SessionLoop,
+        host: String
     ) {
-        home.post(to: id) {
+        sessionLoop.post(to: id) {
             decline(RelayedWebSocketTransport(socket, backlog), host: host)
         } _: { session in
             let transport = RelayedWebSocketTransport(socket, backlog)

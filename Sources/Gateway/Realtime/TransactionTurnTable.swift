@@ -87,7 +87,7 @@ final class TransactionSlots {
         guard let slot = outcome.next else { return }
         if slot.isRemote { return watch(slot, at: key) }
         // A session that is ending leaves its queues itself.
-        context.directory.home(of: slot.session)?.post(to: slot.session) { session in
+        context.directory.sessionLoop(of: slot.session)?.post(to: slot.session) { session in
             session.contended.insert(key)
             if session.waitingTransaction?.key == key { session.sendWaitingTransaction() }
             session.host.watch(slot, at: key)

@@ -228,7 +228,7 @@ public struct DatabaseRecord: Sendable, Equatable {
     public let isDraining: Bool
 
     /// The name of the primary database among databases.
-    public static let home = "home"
+    public static let primary = "home"
 
     public init(
         name: String, host: String, port: String?, databaseName: String, installation: String, isDraining: Bool = false
@@ -249,8 +249,8 @@ public struct DatabaseRecord: Sendable, Equatable {
     /// password belongs to the primary database's user.
     ///
     /// - Parameter login: a user, a password and other options of libpq, or nil for those of the primary database.
-    public func url(home: PostgresURL, login: PostgresURL?) -> PostgresURL {
-        let url = home.at(host: host, port: port, database: databaseName)
+    public func url(primary: PostgresURL, login: PostgresURL?) -> PostgresURL {
+        let url = primary.at(host: host, port: port, database: databaseName)
         return login.map { url.with($0) } ?? url
     }
 }

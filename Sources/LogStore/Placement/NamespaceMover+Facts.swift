@@ -25,15 +25,15 @@ extension NamespaceMover {
     /// - Throws: `misplaced` if the record names other databases than this mover's, which were determined before the
     ///   mover took its lock.
     func record() throws -> Record? {
-        try Self.record(of: namespace, from: source.name, to: target.name, home)
+        try Self.record(of: namespace, from: source.name, to: target.name, primary)
     }
 
     /// - Parameters:
     ///   - source, target: the names of the databases.
     static func record(
-        of namespace: String, from source: String, to target: String, _ home: LogConnection
+        of namespace: String, from source: String, to target: String, _ primary: LogConnection
     ) throws -> Record? {
-        let rows = try home.postgres.execute(
+        let rows = try primary.postgres.execute(
             """
             select id::text, source_id, stream_key::text, has_left::text, source, target
             from pathmirror.namespace_move where namespace = $1
@@ -58,7 +58,7 @@ extension NamespaceMover {
                 source: try Self.sourceFact(record, of: namespace, source.connection), copy: copy.fact,
                 isNameTaken: try isNameTaken(but: copy.id), isLogShortened: try isLogShortened(record))
         }
-        let database = try home.database(of: namespace)?.name ?? DatabaseRecord.home
+        let database = try primary.database(of: namespace)?.name ?? DatabaseRecord.primary
         guard database == source.name else {
             throw LogStoreError.misplaced(
                 "\"\(namespace)\" is now in \(database), not in \(source.name): run the command again.")

@@ -18,7 +18,7 @@ extension NamespaceMover {
     func begin(adopting copy: Stranger?, isAborting: Bool = false) throws {
         guard let record = try source.connection.namespace(named: namespace) else { return }
         if !isAborting { try refuseMirrors(record.id) }
-        try inTransaction(home) { postgres in
+        try inTransaction(primary) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             let found = try postgres.execute(
                 "select database from pathmirror.placement where namespace = $1 and database is not null",
@@ -159,7 +159,7 @@ extension NamespaceMover {
                     "delete from pathmirror.\(table) where namespace_id = $1", [.int8(copy.sourceID)])
             }
             // Otherwise a gateway could create the namespace again before the primary database names the target.
-            if source.isHome { try setPlacement(postgres) }
+            if source.isPrimary { try setPlacement(postgres) }
         }
     }
 
@@ -201,7 +201,7 @@ extension NamespaceMover {
     /// Records in the primary database that the namespace lives in the target.
     func change() throws {
         guard let record = try record() else { return }
-        try inTransaction(home) { postgres in
+        try inTransaction(primary) { postgres in
             try setPlacement(postgres)
             let noted = try postgres.execute(
                 "update pathmirror.namespace_move set has_left = true where namespace = $1 and id = $2::text::uuid",
@@ -233,7 +233,7 @@ extension NamespaceMover {
 
     func forget() throws {
         guard let record = try record() else { return }
-        _ = try home.postgres.execute(
+        _ = try primary.postgres.execute(
             "delete from pathmirror.namespace_move where namespace = $1 and id = $2::text::uuid",
             [.text(namespace), .text(record.id)])
     }

@@ -15,9 +15,9 @@ public final class NamespaceMover {
             self.connection = connection
         }
 
-        var isHome: Bool { name == DatabaseRecord.home }
+        var isPrimary: Bool { name == DatabaseRecord.primary }
         /// The database's name in placements: nil for the primary database.
-        var placement: String? { isHome ? nil : name }
+        var placement: String? { isPrimary ? nil : name }
     }
 
     /// The progress of a move, for display.
@@ -31,23 +31,23 @@ public final class NamespaceMover {
     }
 
     let namespace: String
-    let home: LogConnection
+    let primary: LogConnection
     let source: Database
     let target: Database
     let progress: (Progress) -> Void
     let clock: () -> Int64
 
     /// - Parameters:
-    ///   - home, source, target: three separate sessions, even if databases are the same. `home` is the primary
+    ///   - home, source, target: three separate sessions, even if databases are the same. `primary` is the primary
     ///     database.
     ///   - clock: returns monotonic milliseconds.
     public init(
-        _ namespace: String, home: LogConnection, from source: Database, to target: Database,
+        _ namespace: String, primary: LogConnection, from source: Database, to target: Database,
         clock: @escaping () -> Int64,
         progress: @escaping (Progress) -> Void
     ) {
         self.namespace = namespace
-        self.home = home
+        self.primary = primary
         self.source = source
         self.target = target
         self.progress = progress
@@ -58,7 +58,7 @@ public final class NamespaceMover {
     ///
     /// - Throws: `misplaced` if the request can't be executed.
     public func run(_ wish: MoveMachine.Wish) throws {
-        try Self.lock(namespace, home, seed: Self.homeSeed)
+        try Self.lock(namespace, primary, seed: Self.primarySeed)
         try Self.lock(namespace, source.connection, seed: Self.placementSeed)
         try Self.lock(namespace, target.connection, seed: Self.placementSeed)
         while true {
@@ -89,7 +89,7 @@ public final class NamespaceMover {
         }
     }
 
-    static let homeSeed: Int64 = 7_061_746_864
+    static let primarySeed: Int64 = 7_061_746_864
     static let placementSeed: Int64 = 7_061_746_865
 
     /// Locks a namespace against other movers until the session ends.
@@ -207,14 +207,14 @@ public struct AbandonedMove {
     }
 
     private let namespace: String
-    private let home: LogConnection
+    private let primary: LogConnection
     private let source: NamespaceMover.Database
     private let target: String
 
     /// - Parameter target: the target's name. The caller has found that the target can't be reached.
-    public init(_ namespace: String, home: LogConnection, from source: NamespaceMover.Database, to target: String) {
+    public init(_ namespace: String, primary: LogConnection, from source: NamespaceMover.Database, to target: String) {
         self.namespace = namespace
-        self.home = home
+        self.primary = primary
         self.source = source
         self.target = target
     }
@@ -224,11 +224,11 @@ public struct AbandonedMove {
     /// - Throws: `misplaced` if the primary database does not have the move any more, or another mover is moving the
     ///   namespace.
     public func run() throws -> Outcome {
-        try NamespaceMover.lock(namespace, home, seed: NamespaceMover.homeSeed)
+        try NamespaceMover.lock(namespace, primary, seed: NamespaceMover.primarySeed)
         try NamespaceMover.lock(namespace, source.connection, seed: NamespaceMover.placementSeed)
-        return try NamespaceMover.inTransaction(home) { postgres in
+        return try NamespaceMover.inTransaction(primary) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
-            guard let record = try NamespaceMover.record(of: namespace, from: source.name, to: target, home) else {
+            guard let record = try NamespaceMover.record(of: namespace, from: source.name, to: target, primary) else {
                 throw LogStoreError.misplaced(
                     "The primary database no longer has a record of a move of \"\(namespace)\".")
             }

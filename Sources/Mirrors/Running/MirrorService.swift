@@ -78,7 +78,7 @@ final class MirrorCore: Sendable {
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
         /// Whether the connection is to the gateway's database rather than to another target.
-        let isHome: Bool
+        let isPrimary: Bool
     }
     private let connections = Mutex<[ObjectIdentifier: Registered]>([:])
     /// The time for which a statement that moves mirrors may be silent. Builds have no limit.
@@ -129,7 +129,7 @@ final class MirrorCore: Sendable {
         var log = LogConnection.Settings()
         log.connection = connectionSettings
         let opened = try servers.open(url.withApplicationName("pathmirror \(purpose)"), log)
-        register(opened.cancelHandle, isHome: true)
+        register(opened.cancelHandle, isPrimary: true)
         return opened
     }
 
@@ -138,20 +138,20 @@ final class MirrorCore: Sendable {
         // writes.
         guard let target else { return try source("mirror writer").forOtherTables }
         let connection = try connector.connect(target, as: "mirror writer")
-        register(connection.cancelHandle, isHome: false)
+        register(connection.cancelHandle, isPrimary: false)
         return connection
     }
 
     /// Abandons the connections to the gateway's silent database that have received nothing since `moment`.
     func abandonSilent(since moment: Int64) {
         let silent = connections.withLock { connections in
-            connections.values.filter { $0.isHome && $0.handle.lastHeardMilliseconds < moment }
+            connections.values.filter { $0.isPrimary && $0.handle.lastHeardMilliseconds < moment }
         }
         for connection in silent { connection.handle.abandon() }
     }
 
-    private func register(_ handle: PostgresCancelHandle, isHome: Bool) {
-        connections.withLock { $0[ObjectIdentifier(handle)] = Registered(handle: handle, isHome: isHome) }
+    private func register(_ handle: PostgresCancelHandle, isPrimary: Bool) {
+        connections.withLock { $0[ObjectIdentifier(handle)] = Registered(handle: handle, isPrimary: isPrimary) }
         if stopsNow { handle.abandon() }
     }
 

@@ -6,22 +6,22 @@ struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(
         "migrate up",
         "migrates the schema of the primary database, and of the added databases, to this program's version",
-        options: DatabaseOptions.home + [.json])
+        options: DatabaseOptions.primary + [.json])
 
     static let whenInterrupted =
         "Completed migrations remain, and the one in progress was rolled back. The same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let home = try DatabaseLocator.home(arguments)
-        let connection = try LogConnection(home.withApplicationName("pathmirror migrate"))
+        let primary = try DatabaseLocator.primary(arguments)
+        let connection = try LogConnection(primary.withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
-        let done = try migrate(connection, DatabaseRecord.home, arguments, console)
+        let done = try migrate(connection, DatabaseRecord.primary, arguments, console)
         // The primary database comes first, because gateways read the list of all others there.
         var failures: [String] = []
         for record in try connection.databases() {
             do {
-                let isChanged = try migrate(record, home, arguments, console)
+                let isChanged = try migrate(record, primary, arguments, console)
                 if isChanged, !arguments.has("json") { console.write("\(record.name): migrated") }
             } catch {
                 try console.interruption.check()
@@ -51,9 +51,9 @@ struct MigrateUpCommand: Command {
 
     /// Brings another database to this program's version. Returns false if it had that version already.
     private static func migrate(
-        _ record: DatabaseRecord, _ home: PostgresURL, _ arguments: ParsedArguments, _ console: Console
+        _ record: DatabaseRecord, _ primary: PostgresURL, _ arguments: ParsedArguments, _ console: Console
     ) throws -> Bool {
-        let url = try DatabaseLogins(arguments).url(of: record, home: home)
+        let url = try DatabaseLogins(arguments).url(of: record, primary: primary)
         let other = try LogConnection(url.withApplicationName("pathmirror migrate"))
         defer { other.close() }
         console.interruption.stops(other.cancelHandle)
@@ -82,7 +82,7 @@ struct MigrateStatusCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(
-            try DatabaseLocator.url(arguments, of: .home).withApplicationName("pathmirror migrate"))
+            try DatabaseLocator.url(arguments, of: .primary).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
         let (migrations, files) = try connection.migrationStatus()

@@ -23,7 +23,7 @@ final class DatabaseKeeper: Sendable {
         var preparing: PostgresCancelHandle?
     }
     private let shared: DatabaseServices.Shared
-    private let home: PostgresURL
+    private let primary: PostgresURL
     private let databases: Databases
     private let state = Condition(State())
     private static let retryMilliseconds: Milliseconds = 2_000
@@ -34,9 +34,9 @@ final class DatabaseKeeper: Sendable {
     /// The time that a migration waits for a lock, such as that of another gateway's migration. It is then retried.
     private static let lockMilliseconds: Milliseconds = 2_000
 
-    init(_ shared: DatabaseServices.Shared, home: PostgresURL, _ databases: Databases) {
+    init(_ shared: DatabaseServices.Shared, primary: PostgresURL, _ databases: Databases) {
         self.shared = shared
-        self.home = home
+        self.primary = primary
         self.databases = databases
     }
 
@@ -112,7 +112,7 @@ final class DatabaseKeeper: Sendable {
     private var isStopping: Bool { state.withLock { $0.isStopping } }
 
     private func start(_ record: DatabaseRecord) throws {
-        let url = try shared.options.databaseLogins.url(of: record, home: home)
+        let url = try shared.options.databaseLogins.url(of: record, primary: primary)
         try prepare(record, url)
         let services = try DatabaseServices(shared, url, number: databases.nextNumber, record: record)
         guard register(services, record) else {

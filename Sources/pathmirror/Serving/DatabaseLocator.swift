@@ -23,7 +23,7 @@ enum DatabaseLocator {
 
     /// The database that a command uses, unless `--in` names one.
     enum Subject {
-        case home
+        case primary
         /// The database of the namespace that `--ns` names, or of the default namespace.
         case namespace
         /// The database of the namespace that `--ns` names, or else the primary database.
@@ -32,7 +32,7 @@ enum DatabaseLocator {
 
         func namespace(_ arguments: ParsedArguments) -> String? {
             switch self {
-            case .home: nil
+            case .primary: nil
             case .namespace: DatabaseLocator.namespaceName(arguments)
             case .namespaceIfGiven: arguments["ns"].map { _ in DatabaseLocator.namespaceName(arguments) }
             case .of(let name): name
@@ -56,7 +56,7 @@ enum DatabaseLocator {
     }
 
     /// The URL of the primary database.
-    static func home(_ arguments: ParsedArguments) throws -> PostgresURL {
+    static func primary(_ arguments: ParsedArguments) throws -> PostgresURL {
         if let url = try givenURL(arguments) { return url }
         let directory = arguments[dataOption.name] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
@@ -69,11 +69,11 @@ enum DatabaseLocator {
 
     /// The URL of the database that the command uses.
     static func url(_ arguments: ParsedArguments, of subject: Subject = .namespace) throws -> PostgresURL {
-        let home = try home(arguments)
-        guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
-        let connection = try LogConnection(home.withApplicationName("pathmirror placement"))
+        let primary = try primary(arguments)
+        guard arguments["in"] ?? subject.namespace(arguments) != nil else { return primary }
+        let connection = try LogConnection(primary.withApplicationName("pathmirror placement"))
         defer { connection.close() }
-        guard let (record, location) = try other(arguments, subject, connection, home) else { return home }
+        guard let (record, location) = try other(arguments, subject, connection, primary) else { return primary }
         let look = try LogConnection(location.withApplicationName("pathmirror placement"))
         defer { look.close() }
         try look.check(is: record)
@@ -84,9 +84,9 @@ enum DatabaseLocator {
     static func connection(
         _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Subject = .namespace
     ) throws -> LogConnection {
-        let home = try home(arguments)
-        let connection = try open(home, console, purpose)
-        guard let (record, location) = try other(arguments, subject, connection, home) else { return connection }
+        let primary = try primary(arguments)
+        let connection = try open(primary, console, purpose)
+        guard let (record, location) = try other(arguments, subject, connection, primary) else { return connection }
         connection.close()
         return try open(location, console, purpose, of: record)
     }
@@ -110,37 +110,37 @@ enum DatabaseLocator {
 
     /// The other database that a command uses; nil for the primary database.
     private static func other(
-        _ arguments: ParsedArguments, _ subject: Subject, _ connection: LogConnection, _ home: PostgresURL
+        _ arguments: ParsedArguments, _ subject: Subject, _ connection: LogConnection, _ primary: PostgresURL
     ) throws -> (DatabaseRecord, PostgresURL)? {
         let record: DatabaseRecord?
         if let name = arguments["in"] {
-            record = name == DatabaseRecord.home ? nil : try Self.record(name, connection)
+            record = name == DatabaseRecord.primary ? nil : try Self.record(name, connection)
         } else {
             record = try subject.namespace(arguments).flatMap { try connection.database(of: $0) }
         }
-        return try record.map { ($0, try DatabaseLogins(arguments).url(of: $0, home: home)) }
+        return try record.map { ($0, try DatabaseLogins(arguments).url(of: $0, primary: primary)) }
     }
 
     /// Returns the record of a database from the primary database.
-    static func record(_ name: String, _ home: LogConnection) throws -> DatabaseRecord {
-        let databases = try home.databases()
+    static func record(_ name: String, _ primary: LogConnection) throws -> DatabaseRecord {
+        let databases = try primary.databases()
         guard let record = databases.first(where: { $0.name == name }) else { throw unknown(name, databases) }
         return record
     }
 
     /// The error for an unknown database.
     static func unknown(_ name: String, _ databases: [DatabaseRecord]) -> CommandFailure {
-        let near = NearestWord.all(name, among: [DatabaseRecord.home] + databases.map(\.name))
+        let near = NearestWord.all(name, among: [DatabaseRecord.primary] + databases.map(\.name))
         return CommandFailure(
             "There is no database \"\(name)\": see 'pathmirror database ls'.\(NearestWord.question(near))")
     }
 
     /// The names of all namespaces, in all databases.
     static func namespaceNames(_ arguments: ParsedArguments, _ console: Console) throws -> [String] {
-        let home = try open(try home(arguments), console, "placement")
-        defer { home.close() }
-        let elsewhere = try home.placements(since: -1).filter { $0.database != nil }.map(\.namespace)
-        return try home.allNamespaces().map(\.name) + elsewhere
+        let primary = try open(try primary(arguments), console, "placement")
+        defer { primary.close() }
+        let elsewhere = try primary.placements(since: -1).filter { $0.database != nil }.map(\.namespace)
+        return try primary.allNamespaces().map(\.name) + elsewhere
     }
 
     /// Throws if namespaces are in more than one database: one operation can't cover all of them.
@@ -148,7 +148,7 @@ enum DatabaseLocator {
         _ namespaces: Set<String>, _ arguments: ParsedArguments, _ console: Console
     ) throws {
         guard namespaces.count > 1, arguments["in"] == nil else { return }
-        let connection = try open(try home(arguments), console, "placement")
+        let connection = try open(try primary(arguments), console, "placement")
         defer { connection.close() }
         let databases = Set(try namespaces.map { try connection.database(of: $0)?.name })
         guard databases.count > 1 else { return }

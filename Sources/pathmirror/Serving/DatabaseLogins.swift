@@ -29,8 +29,8 @@ struct DatabaseLogins: Sendable {
     func warning() throws -> SecretFile.Warning? { try file.flatMap { try check.check($0) } }
 
     /// Returns the URL of a database.
-    func url(of record: DatabaseRecord, home: PostgresURL) throws -> PostgresURL {
-        record.url(home: home, login: try login(for: record.name))
+    func url(of record: DatabaseRecord, primary: PostgresURL) throws -> PostgresURL {
+        record.url(primary: primary, login: try login(for: record.name))
     }
 
     /// - Throws: an error with the number of the line, without its text, which contains a password.

@@ -42,7 +42,7 @@ import TLS
 /// stops.
 final class Service {
     private let options: ServiceOptions
-    private let home: DatabaseServices
+    private let primary: DatabaseServices
     private let keeper: DatabaseKeeper
     private let keeperThread: Thread
     private let gateway: Gateway
@@ -65,17 +65,17 @@ final class Service {
         let shared = try DatabaseServices.Shared(options, webhookClient)
         let producers = shared.producers
         self.producers = producers
-        let home = try DatabaseServices(shared, url, placement: placement)
-        self.home = home
-        let databases = Databases(home: home.engine, feeds: home.feeds, map: placement)
-        let keeper = DatabaseKeeper(shared, home: url, databases)
+        let primary = try DatabaseServices(shared, url, placement: placement)
+        self.primary = primary
+        let databases = Databases(primary: primary.engine, feeds: primary.feeds, map: placement)
+        let keeper = DatabaseKeeper(shared, primary: url, databases)
         self.keeper = keeper
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             databases: databases, settings: options.gateway, credentials: options.credentials,
             feedClients: feedClients, logger: options.logger
         ) {
-            Self.report(statistics.withLock { $0 }, [home] + keeper.others)
+            Self.report(statistics.withLock { $0 }, [primary] + keeper.others)
         } feedBasePath: { feed, access, completion in
             guard let feeds = databases.member(of: feed.namespace)?.feeds else {
                 return completion(.failure(EngineError.unavailable("not connected yet")))
@@ -84,7 +84,7 @@ final class Service {
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
-        home.engine.waitUntilConnected(milliseconds: 5_000)
+        primary.engine.waitUntilConnected(milliseconds: 5_000)
         placement.onNews { keeper.found($0) }
         keeper.found(placement.databases)
         keeperThread = Thread(name: "databases") { keeper.run() }
@@ -96,13 +96,13 @@ final class Service {
             statistics.withLock { $0 = server }
             try server.start()
             let endpoint = Self.endpoint(server)
-            home.feeds.begin(at: endpoint)
+            primary.feeds.begin(at: endpoint)
             keeper.begin(at: endpoint)
         } catch {
             // A thread that is still connecting would crash the exiting program.
             keeper.stop()
             keeperThread.join()
-            Concurrently.run([home] + keeper.others) { services in
+            Concurrently.run([primary] + keeper.others) { services in
                 services.drain()
                 services.engine.stop(milliseconds: 0)
                 services.stopMirrors()
@@ -150,15 +150,15 @@ final class Service {
         server.beginDrain()
         keeper.stop()
         // No database is added any more. They stop at the same time, so that unavailable ones delay the end only once.
-        let all = [home] + keeper.others
+        let all = [primary] + keeper.others
         Concurrently.run(all) { $0.drain() }
         keeperThread.join()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
         // The primary database has the whole time, the others have the remainder.
         let whole = options.shutdownMilliseconds
         let left = max(100, deadline - Clock.monotonicMilliseconds)
-        let home = home
-        Concurrently.run(all) { services in services.engine.stop(milliseconds: services === home ? whole : left) }
+        let primary = primary
+        Concurrently.run(all) { services in services.engine.stop(milliseconds: services === primary ? whole : left) }
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         Concurrently.run(all) { $0.stopMirrors() }
         gateway.stop()

@@ -8,14 +8,14 @@ import Testing
 /// Tests of the router in front of several databases.
 @Suite struct DatabasesTests {
     @Test func namespacesAreFoundWhereTheyArePlaced() throws {
-        try withDatabase { homeURL in
+        try withDatabase { primaryURL in
             try withDatabase { otherURL in
-                let connection = try LogConnection(homeURL)
+                let connection = try LogConnection(primaryURL)
                 defer { connection.close() }
                 let map = PlacementMap()
-                let home = try TestEngine(homeURL)
-                defer { home.stop() }
-                let databases = Databases(home: home.engine, map: map)
+                let primary = try TestEngine(primaryURL)
+                defer { primary.stop() }
+                let databases = Databases(primary: primary.engine, map: map)
                 try connection.addDatabase(
                     DatabaseRecord(
                         name: "b", host: "h", port: nil, databaseName: "x",
@@ -48,11 +48,11 @@ import Testing
                 #expect(reported.withLock { $0 } == [1] && databases.nextNumber == 2)
 
                 // The two databases use the same id for different namespaces.
-                let here = try home.namespace("here")
+                let here = try primary.namespace("here")
                 let away = try other.namespace("away")
                 #expect(here.id == away.id && here.key != away.key)
                 #expect(databases.liveNamespace("away") === away && databases.liveNamespace("here") === here)
-                #expect(databases.engine(of: away) === other.engine && databases.engine(of: here) === home.engine)
+                #expect(databases.engine(of: away) === other.engine && databases.engine(of: here) === primary.engine)
                 #expect(databases.memory.namespaces == 2)
             }
         }
@@ -61,14 +61,14 @@ import Testing
     /// Checks that a namespace that moves away and returns between two polls of the engine is loaded again: its data
     /// may differ.
     @Test func whatComesBackIsReadAnew() throws {
-        try withDatabase { homeURL in
+        try withDatabase { primaryURL in
             try withDatabase { otherURL in
-                let connection = try LogConnection(homeURL)
+                let connection = try LogConnection(primaryURL)
                 defer { connection.close() }
                 let map = PlacementMap()
-                let home = try TestEngine(homeURL)
-                defer { home.stop() }
-                let databases = Databases(home: home.engine, map: map)
+                let primary = try TestEngine(primaryURL)
+                defer { primary.stop() }
+                let databases = Databases(primary: primary.engine, map: map)
                 let other = try TestEngine(otherURL) { settings, _ in settings.database = 1 }
                 defer { other.stop() }
                 databases.add(Databases.Member(number: 1, name: "b", engine: other.engine, feeds: nil))

@@ -17,7 +17,9 @@ import Testing
         } _: { _, engines in
             try withLoop { test in
                 let engine = engines[0]
-                let waits = try test.on { LoopBound(NamespaceWaits(Databases(home: engine.engine), test.services())) }
+                let waits = try test.on {
+                    LoopBound(NamespaceWaits(Databases(primary: engine.engine), test.services()))
+                }
                 try body(test, engine, waits)
             }
         }

@@ -27,7 +27,7 @@ import Wire
                 credentials.administratorSecrets = [.init(Array("a secret of an administrator, long".utf8))]
                 credentials.databaseSecrets = ["default": [.init(Array("a secret of one database, and long".utf8))]]
                 let facts = GatewayMetricFacts(
-                    databases: Databases(home: engine), metrics: services.metrics,
+                    databases: Databases(primary: engine), metrics: services.metrics,
                     limiter: RateLimiter(services.settings.limits),
                     memory: services.settings.memory, output: services.settings.output,
                     maxReadyLag: services.settings.maxReadyLag,

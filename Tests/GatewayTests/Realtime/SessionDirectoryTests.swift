@@ -6,7 +6,7 @@ import Testing
 /// Tests of the directory through which loops find realtime sessions of other loops.
 @Suite struct SessionDirectoryTests {
     /// A loop's sessions. Only counts its calls.
-    private final class Home: SessionLoop {
+    private final class Loop: SessionLoop {
         let closed = Counter()
         let followed = Counter()
 
@@ -23,18 +23,18 @@ import Testing
     }
 
     private let directory = SessionDirectory()
-    private let one = Home()
-    private let two = Home()
+    private let one = Loop()
+    private let two = Loop()
 
     @Test func sessionsAreFoundUntilTheyEnd() {
-        #expect(directory.home(of: "a") == nil)
-        #expect(directory.anyHome == nil)
+        #expect(directory.sessionLoop(of: "a") == nil)
+        #expect(directory.anySessionLoop == nil)
         directory.add("a", one)
         directory.add("b", two)
-        #expect(directory.home(of: "a") === one && directory.home(of: "b") === two)
+        #expect(directory.sessionLoop(of: "a") === one && directory.sessionLoop(of: "b") === two)
         directory.remove("a")
-        #expect(directory.home(of: "a") == nil)
-        #expect(directory.anyHome === two)
+        #expect(directory.sessionLoop(of: "a") == nil)
+        #expect(directory.anySessionLoop === two)
     }
 
     /// Checks that a loop with many sessions is notified once.

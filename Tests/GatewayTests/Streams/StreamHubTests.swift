@@ -34,7 +34,7 @@ import Wire
             let (groups, authenticator) = (groups, authenticator)
             let services = test.services(change)
             metrics = services.metrics
-            hub = LoopBound(try test.on { StreamHub(services, Databases(home: engine), groups, authenticator) })
+            hub = LoopBound(try test.on { StreamHub(services, Databases(primary: engine), groups, authenticator) })
         }
 
         func open(

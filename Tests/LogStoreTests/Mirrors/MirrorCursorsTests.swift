@@ -11,7 +11,7 @@ import Testing
     private let definition = Array("{\"t\":1}".utf8)
 
     /// Runs `body` with a connection to a database for mirrors' tables.
-    private func withTarget(isHome: Bool, _ body: (PostgresConnection, PostgresURL) throws -> Void) throws {
+    private func withTarget(isPrimary: Bool, _ body: (PostgresConnection, PostgresURL) throws -> Void) throws {
         let use = { (url: PostgresURL) in
             let connection = try PostgresConnection(url)
             defer { connection.close() }
@@ -19,7 +19,7 @@ import Testing
             for _ in 0..<2 { try MirrorTargetSchema.make(connection) }
             try body(connection, url)
         }
-        if isHome { try TestDatabase.with(use) } else { try TestDatabase.withEmpty(use) }
+        if isPrimary { try TestDatabase.with(use) } else { try TestDatabase.withEmpty(use) }
     }
 
     private func put(
@@ -33,8 +33,8 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func cursorsAreReadAsTheyWerePut(isHome: Bool) throws {
-        try withTarget(isHome: isHome) { connection, _ in
+    func cursorsAreReadAsTheyWerePut(isPrimary: Bool) throws {
+        try withTarget(isPrimary: isPrimary) { connection, _ in
             #expect(try MirrorCursors.read(connection, 7, [first, second]).isEmpty)
             try put(connection, first, seq: 5, generation: 2, batch: second)
             let cursor = try #require(try MirrorCursors.read(connection, 7, [first, second]).first)
@@ -55,7 +55,7 @@ import Testing
     /// Checks that a session that waited for a cursor sees errors that were stored meanwhile. Otherwise these errors
     /// would remain after their records are corrected.
     @Test func errorsThatCameMeanwhileAreKnown() throws {
-        try withTarget(isHome: true) { connection, url in
+        try withTarget(isPrimary: true) { connection, url in
             try put(connection, first, seq: 5)
             let error = MirrorErrorRecord(record: "/a", column: "c", path: "/a/c", seq: 6, value: "1", reason: "none")
             let table = MirrorGeneration(namespace: 7, mirror: first, generation: 1)
@@ -83,8 +83,8 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func cursorsMoveInTheTransactionThatLocksThem(isHome: Bool) throws {
-        try withTarget(isHome: isHome) { connection, url in
+    func cursorsMoveInTheTransactionThatLocksThem(isPrimary: Bool) throws {
+        try withTarget(isPrimary: isPrimary) { connection, url in
             try put(connection, first, seq: 5)
             try put(connection, second, seq: 6, batch: first)
             let other = try PostgresConnection(url)
@@ -113,7 +113,7 @@ import Testing
     }
 
     @Test func whatIsUndoneHasNotMoved() throws {
-        try withTarget(isHome: false) { connection, _ in
+        try withTarget(isPrimary: false) { connection, _ in
             try put(connection, first, seq: 5)
             try connection.pipeline([
                 .query("begin"), MirrorCursors.lockStep(7, [first]),
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test func someAreHeldAndSomeAreGone() throws {
-        try withTarget(isHome: false) { connection, url in
+        try withTarget(isPrimary: false) { connection, url in
             try put(connection, first)
             let other = try PostgresConnection(url)
             defer { other.close() }
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test func definitionsAndRemovals() throws {
-        try withTarget(isHome: false) { connection, _ in
+        try withTarget(isPrimary: false) { connection, _ in
             try put(connection, first, seq: 5, generation: 4)
             try put(connection, second)
             try connection.pipeline([

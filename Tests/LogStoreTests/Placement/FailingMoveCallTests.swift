@@ -29,9 +29,9 @@ import Tree
 
     /// Moves a namespace like an operator who repeats the command until it succeeds. Returns the problems found.
     private static func moving(_ calls: FailingCalls) throws -> [String] {
-        try withDatabase { homeURL in
+        try withDatabase { primaryURL in
             try withDatabase { otherURL in
-                let engine = try TestEngine(homeURL)
+                let engine = try TestEngine(primaryURL)
                 do {
                     defer { engine.stop() }
                     let namespace = try engine.namespace()
@@ -39,20 +39,22 @@ import Tree
                         _ = namespace.write(.set("/posts/p\(number % 6)/stars", .int(number)))
                     }
                 }
-                let home = try LogConnection(homeURL)
-                defer { home.close() }
+                let primary = try LogConnection(primaryURL)
+                defer { primary.close() }
                 let other = try LogConnection(otherURL)
                 defer { other.close() }
-                try home.addDatabase(
+                try primary.addDatabase(
                     DatabaseRecord(
                         name: "b", host: "127.0.0.1", port: "5432", databaseName: "x",
                         installation: try other.installation()))
-                let before = try Contents(home)
+                let before = try Contents(primary)
                 var last = "nothing"
                 let isMoved = try eventually(seconds: 20) {
-                    if try home.move(of: "test") == nil, try home.database(of: "test")?.name == "b" { return true }
+                    if try primary.move(of: "test") == nil, try primary.database(of: "test")?.name == "b" {
+                        return true
+                    }
                     do {
-                        try move(homeURL, otherURL, calls)
+                        try move(primaryURL, otherURL, calls)
                     } catch {
                         last = "\(error)"
                     }
@@ -60,9 +62,9 @@ import Tree
                 }
                 guard isMoved else { return ["it was not moved: \(last)"] }
                 var problems: [String] = []
-                if try home.namespace(named: "test") != nil { problems.append("it still lives in the home") }
+                if try primary.namespace(named: "test") != nil { problems.append("it still lives in the home") }
                 if try Contents(other) != before || before == nil { problems.append("the copy is another") }
-                for (name, connection) in [("the home", home), ("b", other)] {
+                for (name, connection) in [("the home", primary), ("b", other)] {
                     if try !connection.moves().isEmpty { problems.append("\(name) still knows of a move") }
                     let hidden = try connection.sql.execute(
                         "select from pathmirror.namespace where name like '.%'"
@@ -75,7 +77,7 @@ import Tree
     }
 
     /// Runs a move until it ends or a call fails.
-    private static func move(_ homeURL: PostgresURL, _ otherURL: PostgresURL, _ calls: FailingCalls) throws {
+    private static func move(_ primaryURL: PostgresURL, _ otherURL: PostgresURL, _ calls: FailingCalls) throws {
         var settings = LogConnection.Settings()
         settings.connection.faults = calls
         var open: [LogConnection] = []
@@ -86,8 +88,8 @@ import Tree
             return connection
         }
         let mover = NamespaceMover(
-            "test", home: try connect(homeURL, "home"),
-            from: NamespaceMover.Database(name: DatabaseRecord.home, connection: try connect(homeURL, "source")),
+            "test", primary: try connect(primaryURL, "home"),
+            from: NamespaceMover.Database(name: DatabaseRecord.primary, connection: try connect(primaryURL, "source")),
             to: NamespaceMover.Database(name: "b", connection: try connect(otherURL, "target")),
             clock: { Clock.monotonicMilliseconds }, progress: { _ in })
         try mover.run(.move)

@@ -8,35 +8,36 @@ import Testing
 @Suite struct MovesAndMirrorsTests {
     /// Two databases. The first is the primary database and contains the namespace "test".
     private struct MoveBench {
-        let homeURL: PostgresURL
+        let primaryURL: PostgresURL
         let otherURL: PostgresURL
-        let home: LogConnection
+        let primary: LogConnection
         let other: LogConnection
         let namespace: Int64
 
         static func with(_ body: (MoveBench) throws -> Void) throws {
-            try withDatabase { homeURL in
+            try withDatabase { primaryURL in
                 try withDatabase { otherURL in
-                    let (home, other) = (try LogConnection(homeURL), try LogConnection(otherURL))
+                    let (primary, other) = (try LogConnection(primaryURL), try LogConnection(otherURL))
                     defer {
-                        home.close()
+                        primary.close()
                         other.close()
                     }
-                    try home.addDatabase(
+                    try primary.addDatabase(
                         DatabaseRecord(
                             name: "b", host: "127.0.0.1", port: "5432", databaseName: "x",
                             installation: try other.installation()))
-                    let record = try #require(try home.namespace(named: "test", creating: true))
+                    let record = try #require(try primary.namespace(named: "test", creating: true))
                     try body(
                         MoveBench(
-                            homeURL: homeURL, otherURL: otherURL, home: home, other: other, namespace: record.id))
+                            primaryURL: primaryURL, otherURL: otherURL, primary: primary, other: other,
+                            namespace: record.id))
                 }
             }
         }
 
         func add(_ name: String, _ more: String = "", target: String? = nil) throws -> [UInt8] {
             let definition = #"{"name":"\#(name)","path":"/\#(name)/{id}"\#(more)}"#
-            return try home.addMirror(namespace, name: name, definition: Array(definition.utf8), target: target)
+            return try primary.addMirror(namespace, name: name, definition: Array(definition.utf8), target: target)
         }
 
         /// Moves the namespace to the other database. Returns the reason of a refusal, or nil after a move.
@@ -52,10 +53,10 @@ import Testing
         }
 
         private func attempt(_ progress: @escaping (NamespaceMover.Progress) -> Void) throws -> String? {
-            let sessions = try [homeURL, homeURL, otherURL].map { try LogConnection($0) }
+            let sessions = try [primaryURL, primaryURL, otherURL].map { try LogConnection($0) }
             defer { for session in sessions { session.close() } }
             let mover = NamespaceMover(
-                "test", home: sessions[0], from: .init(name: DatabaseRecord.home, connection: sessions[1]),
+                "test", primary: sessions[0], from: .init(name: DatabaseRecord.primary, connection: sessions[1]),
                 to: .init(name: "b", connection: sessions[2]), clock: { Clock.monotonicMilliseconds },
                 progress: progress)
             do {
@@ -85,8 +86,8 @@ import Testing
                     {"name":"posts","path":"/posts/{id}","filter":"data.val() == 'a'"}]
                     END
                     """)
-            #expect(try bench.home.moves().isEmpty)
-            for mirror in [posts, far] { try bench.home.removeMirror(bench.namespace, mirror) }
+            #expect(try bench.primary.moves().isEmpty)
+            for mirror in [posts, far] { try bench.primary.removeMirror(bench.namespace, mirror) }
             #expect(try bench.move() == nil)
             #expect(try bench.other.namespace(named: "test") != nil)
         }
@@ -109,9 +110,9 @@ import Testing
                 if case .copying = progress, mirror == nil { mirror = try? bench.add("posts") }
             }
             #expect(refusal?.hasPrefix(Self.reason) == true)
-            #expect(try bench.home.namespace(named: "test") != nil)
+            #expect(try bench.primary.namespace(named: "test") != nil)
             #expect(try bench.other.namespace(named: "test") == nil)
-            try bench.home.removeMirror(bench.namespace, try #require(mirror))
+            try bench.primary.removeMirror(bench.namespace, try #require(mirror))
             #expect(try bench.move() == nil)
             #expect(try bench.other.namespace(named: "test") != nil)
         }

@@ -26,42 +26,42 @@ import Tree
     }
 
     @Test func aPlacedNamespaceIsNotMadeInTheHome() throws {
-        try withSession { home in
-            try home.addDatabase(Self.record("b"))
-            try home.setPlacement("n", in: "b")
-            try home.setPlacement("n", in: "b")
-            #expect(try home.database(of: "n")?.name == "b")
-            #expect(Self.isMisplaced { _ = try home.namespace(named: "n", creating: true) })
-            try home.setPlacement("n", in: nil)
-            #expect(try home.database(of: "n") == nil)
-            #expect(try home.namespace(named: "n", creating: true) != nil)
-            #expect(Self.isMisplaced { try home.setPlacement("n", in: "b") }, "it is in the home")
+        try withSession { primary in
+            try primary.addDatabase(Self.record("b"))
+            try primary.setPlacement("n", in: "b")
+            try primary.setPlacement("n", in: "b")
+            #expect(try primary.database(of: "n")?.name == "b")
+            #expect(Self.isMisplaced { _ = try primary.namespace(named: "n", creating: true) })
+            try primary.setPlacement("n", in: nil)
+            #expect(try primary.database(of: "n") == nil)
+            #expect(try primary.namespace(named: "n", creating: true) != nil)
+            #expect(Self.isMisplaced { try primary.setPlacement("n", in: "b") }, "it is in the home")
         }
     }
 
     @Test func whatCannotBePlaced() throws {
-        try withSession { home in
-            #expect(Self.isMisplaced { try home.setPlacement("n", in: "b") })
-            try home.addDatabase(Self.record("b"))
-            try home.addDatabase(Self.record("c", 2))
-            try home.setPlacement("n", in: "b")
-            #expect(Self.isMisplaced { try home.setPlacement("n", in: "c") })
-            #expect(try home.drainDatabase("c", true))
-            #expect(Self.isMisplaced { try home.setPlacement("m", in: "c") })
-            #expect(try home.drainDatabase("c", false))
-            try home.setPlacement("m", in: "c")
-            #expect(try !home.drainDatabase("d", true))
+        try withSession { primary in
+            #expect(Self.isMisplaced { try primary.setPlacement("n", in: "b") })
+            try primary.addDatabase(Self.record("b"))
+            try primary.addDatabase(Self.record("c", 2))
+            try primary.setPlacement("n", in: "b")
+            #expect(Self.isMisplaced { try primary.setPlacement("n", in: "c") })
+            #expect(try primary.drainDatabase("c", true))
+            #expect(Self.isMisplaced { try primary.setPlacement("m", in: "c") })
+            #expect(try primary.drainDatabase("c", false))
+            try primary.setPlacement("m", in: "c")
+            #expect(try !primary.drainDatabase("d", true))
         }
     }
 
     @Test func aDatabaseIsAddedOnceAndCanMove() throws {
-        try withSession { home in
-            try home.addDatabase(Self.record("b"))
-            try home.addDatabase(Self.record("b", host: "10.0.0.1"))
-            #expect(try home.databases().map(\.host) == ["10.0.0.1"])
-            #expect(Self.isMisplaced { try home.addDatabase(Self.record("b", 2)) }, "another one of that name")
-            #expect(Self.isMisplaced { try home.addDatabase(Self.record("c")) }, "the same one of another name")
-            #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("home", 3)) }
+        try withSession { primary in
+            try primary.addDatabase(Self.record("b"))
+            try primary.addDatabase(Self.record("b", host: "10.0.0.1"))
+            #expect(try primary.databases().map(\.host) == ["10.0.0.1"])
+            #expect(Self.isMisplaced { try primary.addDatabase(Self.record("b", 2)) }, "another one of that name")
+            #expect(Self.isMisplaced { try primary.addDatabase(Self.record("c")) }, "the same one of another name")
+            #expect(throws: LogStoreError.self) { try primary.addDatabase(Self.record("home", 3)) }
         }
     }
 
@@ -69,9 +69,9 @@ import Tree
     /// elsewhere.
     @Test func neverInTwoPlaces() throws {
         try withDatabase { url in
-            let home = try LogConnection(url)
-            defer { home.close() }
-            try home.addDatabase(Self.record("b"))
+            let primary = try LogConnection(url)
+            defer { primary.close() }
+            try primary.addDatabase(Self.record("b"))
             for number in 0..<30 {
                 let successes = MutexBox(0)
                 let threads = [true, false].map { isPlacing in
@@ -96,27 +96,27 @@ import Tree
 
     @Test func aMapFollows() throws {
         try withDatabase { url in
-            let home = try LogConnection(url)
-            defer { home.close() }
+            let primary = try LogConnection(url)
+            defer { primary.close() }
             let map = PlacementMap()
             let news = MutexBox(0)
             map.onNews { _ in news.withLock { $0 += 1 } }
-            try map.look(home, isNew: true)
+            try map.look(primary, isNew: true)
             #expect(map.database(of: "n") == nil && map.databases.isEmpty)
-            try home.addDatabase(Self.record("b"))
-            try home.setPlacement("n", in: "b")
-            try home.setPlacement("m", in: "b")
-            try map.look(home, isNew: false)
+            try primary.addDatabase(Self.record("b"))
+            try primary.setPlacement("n", in: "b")
+            try primary.setPlacement("m", in: "b")
+            try map.look(primary, isNew: false)
             #expect(map.database(of: "n") == "b" && map.database(of: "m") == "b" && map.database(of: "o") == nil)
             let count = news.withLock { $0 }
-            try map.look(home, isNew: false)
+            try map.look(primary, isNew: false)
             #expect(news.withLock { $0 } == count, "nothing has changed")
-            try home.setPlacement("n", in: nil)
-            try map.look(home, isNew: false)
+            try primary.setPlacement("n", in: nil)
+            try map.look(primary, isNew: false)
             #expect(map.database(of: "n") == nil && map.database(of: "m") == "b")
             // A backup was restored: the map drops placements that the backup does not contain.
-            try home.sql.executeScript("truncate pathmirror.placement")
-            try map.look(home, isNew: true)
+            try primary.sql.executeScript("truncate pathmirror.placement")
+            try map.look(primary, isNew: true)
             #expect(map.database(of: "m") == nil)
         }
     }
@@ -124,15 +124,15 @@ import Tree
     /// Checks that lookups during a complete reload find either the old or the new placement, never none.
     @Test func aMapIsReadAnewWhileItIsAsked() throws {
         try withDatabase { url in
-            let home = try LogConnection(url)
-            defer { home.close() }
-            try home.addDatabase(Self.record("b"))
+            let primary = try LogConnection(url)
+            defer { primary.close() }
+            try primary.addDatabase(Self.record("b"))
             // More rows than one statement reads.
-            try home.sql.executeScript(
+            try primary.sql.executeScript(
                 "insert into pathmirror.placement (namespace, database, version) select 'n' || i, 'b', 1 from generate_series(1, 10001) i"
             )
             let map = PlacementMap()
-            try map.look(home, isNew: true)
+            try map.look(primary, isNew: true)
             #expect(map.database(of: "n1") == "b" && map.database(of: "n10001") == "b" && map.database(of: "n") == nil)
             let isDone = MutexBox(false)
             let missed = MutexBox(0)
@@ -143,39 +143,39 @@ import Tree
             }
             defer { reader.join() }
             defer { isDone.withLock { $0 = true } }
-            for _ in 0..<10 { try map.look(home, isNew: true) }
+            for _ in 0..<10 { try map.look(primary, isNew: true) }
             #expect(missed.withLock { $0 } == 0)
         }
     }
 
     @Test func changesAreAnnounced() throws {
         try withDatabase { url in
-            let home = try LogConnection(url)
+            let primary = try LogConnection(url)
             let listener = try LogConnection(url)
             defer {
-                home.close()
+                primary.close()
                 listener.close()
             }
             try listener.listen(to: [.placement])
-            try home.addDatabase(Self.record("b"))
+            try primary.addDatabase(Self.record("b"))
             #expect(
                 try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
-            try home.setPlacement("n", in: "b")
+            try primary.setPlacement("n", in: "b")
             #expect(
                 try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
         }
     }
 
     @Test func gatewaysPlaceNothing() throws {
-        try withSession { home in
-            try home.addDatabase(Self.record("b"))
-            try home.sql.executeScript("set session authorization pathmirror_gateway")
-            #expect(try home.databases().count == 1)
-            #expect(throws: LogStoreError.self) { try home.setPlacement("n", in: "b") }
-            #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("c", 2)) }
-            #expect(throws: LogStoreError.self) { try home.drainDatabase("b", true) }
+        try withSession { primary in
+            try primary.addDatabase(Self.record("b"))
+            try primary.sql.executeScript("set session authorization pathmirror_gateway")
+            #expect(try primary.databases().count == 1)
+            #expect(throws: LogStoreError.self) { try primary.setPlacement("n", in: "b") }
+            #expect(throws: LogStoreError.self) { try primary.addDatabase(Self.record("c", 2)) }
+            #expect(throws: LogStoreError.self) { try primary.drainDatabase("b", true) }
             // The namespace can still be created.
-            #expect(try home.namespace(named: "m", creating: true) != nil)
+            #expect(try primary.namespace(named: "m", creating: true) != nil)
         }
     }
 

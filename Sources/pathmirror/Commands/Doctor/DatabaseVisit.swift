@@ -16,7 +16,7 @@ struct DatabaseVisit {
     /// - Throws: if no database is named.
     init(_ arguments: ParsedArguments, _ options: ServiceOptions?, _ interruption: Interruption) throws {
         self.interruption = interruption
-        url = try DatabaseLocator.url(arguments, of: .home)
+        url = try DatabaseLocator.url(arguments, of: .primary)
         self.options = options
         hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
     }

@@ -29,12 +29,12 @@ struct DoctorCommand: Command {
         }
         findings += SettingsDiagnosis.variables(arguments.environment)
         findings += SettingsDiagnosis.files([try? DatabaseLogins(arguments).warning()].compactMap { $0 })
-        let home = try DatabaseVisit(arguments, options, console.interruption)
+        let primary = try DatabaseVisit(arguments, options, console.interruption)
         findings += try console.reporting("checking the database", isQuiet: arguments.has("json")) { line in
-            var found = home.findings()
+            var found = primary.findings()
             try console.interruption.check()
             line.note("checking other databases")
-            found += PlacementVisit(home, arguments).findings()
+            found += PlacementVisit(primary, arguments).findings()
             try console.interruption.check()
             line.note("asking gateways")
             found += try gateways(arguments)

@@ -4,7 +4,7 @@ import LogStore
 struct PlacementFacts {
     /// The database of each namespace that is placed outside the primary database.
     var placed: [String: String] = [:]
-    var atHome: Set<String> = []
+    var inPrimary: Set<String> = []
     /// The namespaces of each other database that answered.
     var present: [String: Set<String>] = [:]
     /// The moves recorded in the primary database.
@@ -13,11 +13,11 @@ struct PlacementFacts {
     var hidden: [String: HiddenNamespaces] = [:]
 
     /// Returns whether a database other than the primary database did not answer.
-    func mayBeGone(_ database: String) -> Bool { database != DatabaseRecord.home && present[database] == nil }
+    func mayBeGone(_ database: String) -> Bool { database != DatabaseRecord.primary && present[database] == nil }
 
     /// Returns whether a database answered, and does not have a namespace.
     func lacks(_ namespace: String, at database: String) -> Bool {
-        if database == DatabaseRecord.home { return !atHome.contains(namespace) }
+        if database == DatabaseRecord.primary { return !inPrimary.contains(namespace) }
         return present[database].map { !$0.contains(namespace) } ?? false
     }
 }
@@ -30,9 +30,9 @@ enum PlacementDiagnosis {
         let moving = Set(facts.moves.map(\.namespace))
         var facts = facts
         facts.placed = facts.placed.filter { !moving.contains($0.key) }
-        facts.atHome.subtract(moving)
+        facts.inPrimary.subtract(moving)
         facts.present = facts.present.mapValues { $0.subtracting(moving) }
-        let twice = facts.placed.keys.filter(facts.atHome.contains).sorted()
+        let twice = facts.placed.keys.filter(facts.inPrimary.contains).sorted()
         if !twice.isEmpty {
             found.append(
                 .problem(
@@ -86,7 +86,7 @@ enum PlacementDiagnosis {
             )
         }
         for (name, hidden) in facts.hidden.sorted(by: { $0.key < $1.key }) {
-            func add(_ finding: Finding) { found.append(name == DatabaseRecord.home ? finding : finding.of(name)) }
+            func add(_ finding: Finding) { found.append(name == DatabaseRecord.primary ? finding : finding.of(name)) }
             let known = facts.moves.filter { $0.target == name }.map(\.namespace)
             let left = hidden.copies.filter { !known.contains($0) }
             if !left.isEmpty {
@@ -122,7 +122,7 @@ enum PlacementDiagnosis {
                 ))
         }
         let strangers = present.filter { facts.placed[$0] != name }
-        let hidden = strangers.filter { facts.atHome.contains($0) || facts.placed[$0] != nil }.sorted()
+        let hidden = strangers.filter { facts.inPrimary.contains($0) || facts.placed[$0] != nil }.sorted()
         if !hidden.isEmpty {
             found.append(
                 .warning(

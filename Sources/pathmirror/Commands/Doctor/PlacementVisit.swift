@@ -3,17 +3,17 @@ import Postgres
 
 /// Examines each database recorded in the primary database, and whether namespaces are in their recorded databases.
 struct PlacementVisit {
-    private let home: DatabaseVisit
+    private let primary: DatabaseVisit
     private let arguments: ParsedArguments
 
-    init(_ home: DatabaseVisit, _ arguments: ParsedArguments) {
-        self.home = home
+    init(_ primary: DatabaseVisit, _ arguments: ParsedArguments) {
+        self.primary = primary
         self.arguments = arguments
     }
 
     /// Empty if the primary database names no other database, or does not answer (another check reports that).
     func findings() -> [Finding] {
-        guard let (records, placed) = try? askHome(), !records.isEmpty else { return [] }
+        guard let (records, placed) = try? askPrimary(), !records.isEmpty else { return [] }
         var found: [Finding] = []
         var facts = placed
         for record in records {
@@ -28,21 +28,21 @@ struct PlacementVisit {
     }
 
     private func moves() throws -> [MoveRecord] {
-        let connection = try home.connect()
+        let connection = try primary.connect()
         defer { connection.close() }
         return try connection.moves()
     }
 
-    private func askHome() throws -> ([DatabaseRecord], PlacementFacts) {
-        let connection = try home.connect()
+    private func askPrimary() throws -> ([DatabaseRecord], PlacementFacts) {
+        let connection = try primary.connect()
         defer { connection.close() }
         try connection.checkSchema()
         let records = try connection.databases()
         var facts = PlacementFacts()
         for (namespace, database) in try connection.placements(since: -1) { facts.placed[namespace] = database }
-        facts.atHome = Set(try connection.allNamespaces().map(\.name))
+        facts.inPrimary = Set(try connection.allNamespaces().map(\.name))
         facts.moves = try connection.moves()
-        facts.hidden[DatabaseRecord.home] = try connection.hiddenNamespaces()
+        facts.hidden[DatabaseRecord.primary] = try connection.hiddenNamespaces()
         return (records, facts)
     }
 
@@ -51,12 +51,12 @@ struct PlacementVisit {
     private func look(at record: DatabaseRecord) -> ([Finding], Set<String>?, HiddenNamespaces?) {
         let url: PostgresURL
         do {
-            url = try DatabaseLogins(arguments).url(of: record, home: home.url)
+            url = try DatabaseLogins(arguments).url(of: record, primary: primary.url)
         } catch {
             let fix = "correct the file of --database-credentials"
             return ([.problem("placement.login", "the logins can't be read: \(error)", fix: fix)], nil, nil)
         }
-        let visit = DatabaseVisit(home, at: url)
+        let visit = DatabaseVisit(primary, at: url)
         let findings = visit.findings().map(PlacementDiagnosis.ofAnother)
         guard let connection = try? visit.connect() else { return (findings, nil, nil) }
         defer { connection.close() }

@@ -6,7 +6,7 @@ struct DatabaseAddCommand: Command {
     static let specification = CommandSpecification(
         "database add",
         "registers another database for namespaces, and migrates its schema to this program's version; or registers its new address",
-        positionals: ["NAME", "URL"], options: [.json] + DatabaseOptions.home)
+        positionals: ["NAME", "URL"], options: [.json] + DatabaseOptions.primary)
     static let whenInterrupted =
         "Part of the schema may exist already, which is harmless; the same command resumes."
 
@@ -14,17 +14,17 @@ struct DatabaseAddCommand: Command {
         let (name, text) = (arguments.positionals[0], arguments.positionals[1])
         guard isName(name) else {
             throw UsageError(
-                "a database's name has up to 63 of a to z, 0 to 9, - and _, and \"\(DatabaseRecord.home)\" is reserved."
+                "a database's name has up to 63 of a to z, 0 to 9, - and _, and \"\(DatabaseRecord.primary)\" is reserved."
             )
         }
         let url = try PostgresURL(text)
         guard let host = url.host, let databaseName = url.databaseName else {
             throw UsageError("the URL must name the host and the database.")
         }
-        let homeURL = try DatabaseLocator.home(arguments)
-        let home = try DatabaseLocator.open(homeURL, console, "database add")
-        defer { home.close() }
-        let location = homeURL.at(host: host, port: url.port, database: databaseName)
+        let primaryURL = try DatabaseLocator.primary(arguments)
+        let primary = try DatabaseLocator.open(primaryURL, console, "database add")
+        defer { primary.close() }
+        let location = primaryURL.at(host: host, port: url.port, database: databaseName)
         let login = try DatabaseLogins(arguments).login(for: name)
         // The login given here may differ from that of the gateways.
         let added = try LogConnection(
@@ -36,15 +36,15 @@ struct DatabaseAddCommand: Command {
         }
         let record = DatabaseRecord(
             name: name, host: host, port: url.port, databaseName: databaseName, installation: try added.installation())
-        guard try home.installation() != record.installation else {
+        guard try primary.installation() != record.installation else {
             throw CommandFailure("That is the primary database, or a copy of it: its namespaces would exist twice.")
         }
-        if let known = try home.databases().first(where: { $0.name == name }), known.address != record.address,
+        if let known = try primary.databases().first(where: { $0.name == name }), known.address != record.address,
             known.installation == record.installation
         {
-            try MovedDatabase.check(known, at: try DatabaseLogins(arguments).url(of: known, home: homeURL), added)
+            try MovedDatabase.check(known, at: try DatabaseLogins(arguments).url(of: known, primary: primaryURL), added)
         }
-        try home.addDatabase(record)
+        try primary.addDatabase(record)
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "address": .text(record.address)]).line
@@ -53,7 +53,7 @@ struct DatabaseAddCommand: Command {
     }
 
     private static func isName(_ name: String) -> Bool {
-        name != DatabaseRecord.home && (1...63).contains(name.utf8.count) && name.first != "-" && name.first != "_"
+        name != DatabaseRecord.primary && (1...63).contains(name.utf8.count) && name.first != "-" && name.first != "_"
             && name.utf8.allSatisfy {
                 (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2D || $0 == 0x5F
             }
@@ -64,24 +64,24 @@ struct DatabaseAddCommand: Command {
 struct DatabaseListCommand: Command {
     static let specification = CommandSpecification(
         "database ls", "lists the databases, with the number of namespaces in each; exits 1 if one can't be reached",
-        options: [.json] + DatabaseOptions.home)
+        options: [.json] + DatabaseOptions.primary)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let homeURL = try DatabaseLocator.home(arguments)
-        let home = try DatabaseLocator.open(homeURL, console, "database ls")
-        defer { home.close() }
+        let primaryURL = try DatabaseLocator.primary(arguments)
+        let primary = try DatabaseLocator.open(primaryURL, console, "database ls")
+        defer { primary.close() }
         var counts: [String: Int64] = [:]
-        for (_, database) in try home.placements(since: -1) { if let database { counts[database, default: 0] += 1 } }
+        for (_, database) in try primary.placements(since: -1) { if let database { counts[database, default: 0] += 1 } }
         let isJSON = arguments.has("json")
-        let own = Int64(try home.allNamespaces().count)
+        let own = Int64(try primary.allNamespaces().count)
         var table = TextTable(["NAME", "ADDRESS", "NAMESPACES", "STATE", "NOTE"], numbers: [2])
-        table.add(DatabaseRecord.home, "\(homeURL)", "\(own)", "open", "")
-        if isJSON { console.write(line(DatabaseRecord.home, "\(homeURL)", own, "open", nil)) }
+        table.add(DatabaseRecord.primary, "\(primaryURL)", "\(own)", "open", "")
+        if isJSON { console.write(line(DatabaseRecord.primary, "\(primaryURL)", own, "open", nil)) }
         var away: [String] = []
-        for record in try home.databases() {
+        for record in try primary.databases() {
             var reason: String?
             do {
-                let url = try DatabaseLogins(arguments).url(of: record, home: homeURL)
+                let url = try DatabaseLogins(arguments).url(of: record, primary: primaryURL)
                 try console.reporting("asking \(record.name)", isQuiet: isJSON) { _ in
                     try DatabaseLocator.open(url, console, "database ls", of: record).close()
                 }
@@ -111,7 +111,7 @@ struct DatabaseListCommand: Command {
 
 /// Options of commands that use the primary database.
 enum DatabaseOptions {
-    static let home = DatabaseLocator.options.filter { $0.name != "in" }
+    static let primary = DatabaseLocator.options.filter { $0.name != "in" }
 }
 
 /// Excludes a database from new namespaces, and moves its namespaces away.
@@ -124,7 +124,7 @@ struct DatabaseDrainCommand: Command {
             .init(
                 "move", nil, "moves the database's namespaces away, one after another; resumes after an interruption"),
             .init("to", "DB", "the target of --move; default home, the primary database"), .json,
-        ] + DatabaseOptions.home)
+        ] + DatabaseOptions.primary)
     static let whenInterrupted = "Namespaces that have moved are in their new database; the same command resumes."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -132,20 +132,20 @@ struct DatabaseDrainCommand: Command {
         let isDraining = !arguments.has("undo")
         guard isDraining || !arguments.has("move") else { throw UsageError("Give either --undo or --move.") }
         guard arguments["to"] == nil || arguments.has("move") else { throw UsageError("--to needs --move.") }
-        let homeURL = try DatabaseLocator.home(arguments)
-        let home = try DatabaseLocator.open(homeURL, console, "database drain")
-        defer { home.close() }
-        guard name != DatabaseRecord.home else {
+        let primaryURL = try DatabaseLocator.primary(arguments)
+        let primary = try DatabaseLocator.open(primaryURL, console, "database drain")
+        defer { primary.close() }
+        guard name != DatabaseRecord.primary else {
             throw CommandFailure(
                 "The primary database can't be drained: namespaces without a placement are created there.")
         }
-        let target = arguments["to"] ?? DatabaseRecord.home
+        let target = arguments["to"] ?? DatabaseRecord.primary
         guard target != name else { throw UsageError("--to names the database that is being drained.") }
-        if target != DatabaseRecord.home, try DatabaseLocator.record(target, home).isDraining {
+        if target != DatabaseRecord.primary, try DatabaseLocator.record(target, primary).isDraining {
             throw CommandFailure("\(target) accepts no new namespaces either: name another one with --to.")
         }
-        guard try home.drainDatabase(name, isDraining) else {
-            throw DatabaseLocator.unknown(name, try home.databases())
+        guard try primary.drainDatabase(name, isDraining) else {
+            throw DatabaseLocator.unknown(name, try primary.databases())
         }
         if !arguments.has("json") {
             console.write(isDraining ? "\(name) accepts no new namespaces." : "\(name) accepts new namespaces.")
@@ -155,19 +155,20 @@ struct DatabaseDrainCommand: Command {
         }
         guard arguments.has("move") else { return }
         try moveAll(
-            from: name, to: target, NamespaceMoving(arguments, console, home, homeURL), home, arguments, console)
+            from: name, to: target, NamespaceMoving(arguments, console, primary, primaryURL), primary, arguments,
+            console)
     }
 
     /// Moves all namespaces, and reports the failures at the end.
     private static func moveAll(
-        from name: String, to target: String, _ moving: NamespaceMoving, _ home: LogConnection,
+        from name: String, to target: String, _ moving: NamespaceMoving, _ primary: LogConnection,
         _ arguments: ParsedArguments, _ console: Console
     ) throws {
         var left: [String] = []
-        for namespace in try home.namespaces(in: name) {
+        for namespace in try primary.namespaces(in: name) {
             try console.interruption.check()
             do {
-                let interrupted = try home.move(of: namespace)?.target
+                let interrupted = try primary.move(of: namespace)?.target
                 var moved = try moving.move(namespace, to: interrupted ?? target)
                 // A namespace that was being moved to this database completes that move first.
                 if interrupted == name { moved = try moving.move(namespace, to: target) }
@@ -189,18 +190,18 @@ struct DatabaseRemoveCommand: Command {
     static let specification = CommandSpecification(
         "database rm",
         "removes a database without namespaces from the list; nothing in it is changed",
-        positionals: ["NAME"], options: [.json] + DatabaseOptions.home)
+        positionals: ["NAME"], options: [.json] + DatabaseOptions.primary)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = arguments.positionals[0]
-        guard name != DatabaseRecord.home else { throw CommandFailure("The primary database can't be removed.") }
-        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "database rm")
-        defer { home.close() }
-        guard try home.removeDatabase(name) else {
-            guard try home.databases().contains(where: { $0.name == name }) else {
-                throw DatabaseLocator.unknown(name, try home.databases())
+        guard name != DatabaseRecord.primary else { throw CommandFailure("The primary database can't be removed.") }
+        let primary = try DatabaseLocator.open(try DatabaseLocator.primary(arguments), console, "database rm")
+        defer { primary.close() }
+        guard try primary.removeDatabase(name) else {
+            guard try primary.databases().contains(where: { $0.name == name }) else {
+                throw DatabaseLocator.unknown(name, try primary.databases())
             }
-            let left = try home.namespaces(in: name)
+            let left = try primary.namespaces(in: name)
             throw CommandFailure(
                 "\(name) has namespaces, or a move to or from it is unfinished (\(left.prefix(5).joined(separator: ", "))\(left.count > 5 ? ", …" : "")): 'pathmirror database drain \(name) --move' moves them."
             )

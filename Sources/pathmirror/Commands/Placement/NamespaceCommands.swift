@@ -24,8 +24,8 @@ enum NamespaceOptions {
     }
 
     /// - Throws: if a namespace is being moved to another database.
-    static func refuseMoving(_ name: String, _ home: LogConnection) throws {
-        guard let move = try home.move(of: name) else { return }
+    static func refuseMoving(_ name: String, _ primary: LogConnection) throws {
+        guard let move = try primary.move(of: name) else { return }
         throw CommandFailure(
             "\(name) is being moved from \(move.source) to \(move.target): complete the move first ('pathmirror namespace move \(name)'), or --abort it."
         )
@@ -33,10 +33,10 @@ enum NamespaceOptions {
 
     /// Opens a session on the database that holds a namespace. The caller closes the session on the primary database.
     static func database(
-        _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
+        _ record: DatabaseRecord?, _ primary: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws -> LogConnection {
-        guard let record else { return home }
-        let url = try DatabaseLogins(arguments).url(of: record, home: try DatabaseLocator.home(arguments))
+        guard let record else { return primary }
+        let url = try DatabaseLogins(arguments).url(of: record, primary: try DatabaseLocator.primary(arguments))
         return try DatabaseLocator.open(url, console, "namespace", of: record)
     }
 }
@@ -51,22 +51,22 @@ struct NamespaceCreateCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace create")
-        defer { home.close() }
-        let placed = try home.database(of: name)?.name
-        let target = arguments["in"].map { $0 == DatabaseRecord.home ? nil : $0 } ?? placed
-        let record = try target.map { try DatabaseLocator.record($0, home) }
+        let primary = try DatabaseLocator.open(try DatabaseLocator.primary(arguments), console, "namespace create")
+        defer { primary.close() }
+        let placed = try primary.database(of: name)?.name
+        let target = arguments["in"].map { $0 == DatabaseRecord.primary ? nil : $0 } ?? placed
+        let record = try target.map { try DatabaseLocator.record($0, primary) }
         // Connects before recording the placement. Otherwise a failure would leave the namespace placed in a database that does not have
         // it.
-        let database = try NamespaceOptions.database(record, home, arguments, console)
+        let database = try NamespaceOptions.database(record, primary, arguments, console)
         defer { if record != nil { database.close() } }
         // A concurrent removal waits, so that the namespace can't be left in a database where it is not placed.
-        try home.holdName(name)
-        try NamespaceOptions.refuseMoving(name, home)
-        if record != nil { try home.setPlacement(name, in: target) }
+        try primary.holdName(name)
+        try NamespaceOptions.refuseMoving(name, primary)
+        if record != nil { try primary.setPlacement(name, in: target) }
         let isThere = try database.namespace(named: name) != nil
         _ = try database.namespace(named: name, creating: true)
-        let databaseName = target ?? DatabaseRecord.home
+        let databaseName = target ?? DatabaseRecord.primary
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "database": .text(databaseName), "isNew": .bool(!isThere)])
@@ -91,23 +91,23 @@ struct NamespaceListCommand: Command {
         options: [.json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace ls")
-        defer { home.close() }
+        let primary = try DatabaseLocator.open(try DatabaseLocator.primary(arguments), console, "namespace ls")
+        defer { primary.close() }
         let wanted = arguments["in"]
-        if let wanted, wanted != DatabaseRecord.home { _ = try DatabaseLocator.record(wanted, home) }
-        let placements = try home.placements(since: -1).filter { $0.database != nil }
+        if let wanted, wanted != DatabaseRecord.primary { _ = try DatabaseLocator.record(wanted, primary) }
+        let placements = try primary.placements(since: -1).filter { $0.database != nil }
         var found: [(name: String, database: String, head: Int64?)] = []
-        if wanted ?? DatabaseRecord.home == DatabaseRecord.home {
-            found = try home.allNamespaces().map { ($0.name, DatabaseRecord.home, $0.head) }
+        if wanted ?? DatabaseRecord.primary == DatabaseRecord.primary {
+            found = try primary.allNamespaces().map { ($0.name, DatabaseRecord.primary, $0.head) }
         }
         var failures: [String] = []
         var away: [String] = []
-        for record in try home.databases() where wanted == nil || wanted == record.name {
+        for record in try primary.databases() where wanted == nil || wanted == record.name {
             let names = placements.filter { $0.database == record.name }.map(\.namespace)
             var heads: [String: Int64] = [:]
             do {
                 try console.reporting("asking \(record.name)", isQuiet: arguments.has("json")) { _ in
-                    let database = try NamespaceOptions.database(record, home, arguments, console)
+                    let database = try NamespaceOptions.database(record, primary, arguments, console)
                     defer { database.close() }
                     for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
                 }
@@ -145,14 +145,14 @@ struct NamespaceListCommand: Command {
 struct NamespaceShowCommand: Command {
     static let specification = CommandSpecification(
         "namespace show", "shows a namespace's database, and its contents in numbers", positionals: ["NS"],
-        options: [.json] + DatabaseOptions.home)
+        options: [.json] + DatabaseOptions.primary)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace show")
-        defer { home.close() }
-        let record = try home.database(of: name)
-        let database = try NamespaceOptions.database(record, home, arguments, console)
+        let primary = try DatabaseLocator.open(try DatabaseLocator.primary(arguments), console, "namespace show")
+        defer { primary.close() }
+        let record = try primary.database(of: name)
+        let database = try NamespaceOptions.database(record, primary, arguments, console)
         defer { if record != nil { database.close() } }
         let shown = try console.reporting("\(name): counting", isQuiet: arguments.has("json")) { _ in
             // One consistent view, also while clients write.
@@ -160,8 +160,8 @@ struct NamespaceShowCommand: Command {
                 try database.namespace(named: name).map { ($0, try database.facts(of: $0.id)) }
             }
         }
-        guard let (namespace, facts) = shown else { throw try absence(of: name, record, home, database) }
-        let databaseName = record?.name ?? DatabaseRecord.home
+        guard let (namespace, facts) = shown else { throw try absence(of: name, record, primary, database) }
+        let databaseName = record?.name ?? DatabaseRecord.primary
         guard arguments.has("json") else {
             console.write("\(name)  in \(databaseName)  seq \(namespace.head), log from \(namespace.retainedFrom)")
             return console.write(facts.text)
@@ -178,9 +178,9 @@ struct NamespaceShowCommand: Command {
 
     /// The reason that the namespace is missing from its recorded database.
     private static func absence(
-        of name: String, _ record: DatabaseRecord?, _ home: LogConnection, _ database: LogConnection
+        of name: String, _ record: DatabaseRecord?, _ primary: LogConnection, _ database: LogConnection
     ) throws -> any Error {
-        if let move = try home.move(of: name) {
+        if let move = try primary.move(of: name) {
             return CommandFailure(
                 "\"\(name)\" is being moved from \(move.source) to \(move.target): 'pathmirror namespace move \(name)' completes the move."
             )
@@ -207,16 +207,16 @@ struct NamespaceRemoveCommand: Command {
             .init("leftovers", nil, "drops only the remaining tables of a log that an earlier 'namespace rm' left"),
             .json,
         ]
-            + DatabaseOptions.home)
+            + DatabaseOptions.primary)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try DatabaseLocator.open(try DatabaseLocator.home(arguments), console, "namespace rm")
-        defer { home.close() }
-        if arguments.has("leftovers") { return try removeLeftovers(of: name, home, arguments, console) }
-        try NamespaceOptions.refuseMoving(name, home)
-        let record = try home.database(of: name)
-        let database = try NamespaceOptions.database(record, home, arguments, console)
+        let primary = try DatabaseLocator.open(try DatabaseLocator.primary(arguments), console, "namespace rm")
+        defer { primary.close() }
+        if arguments.has("leftovers") { return try removeLeftovers(of: name, primary, arguments, console) }
+        try NamespaceOptions.refuseMoving(name, primary)
+        let record = try primary.database(of: name)
+        let database = try NamespaceOptions.database(record, primary, arguments, console)
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
         let isQuiet = arguments.has("json")
@@ -228,9 +228,9 @@ struct NamespaceRemoveCommand: Command {
         }
         if let namespace, let facts { try confirm(namespace, facts, arguments, console) }
         // Locks the name against concurrent creation and placement. Not held during the question to the operator.
-        try home.holdName(name)
-        try NamespaceOptions.refuseMoving(name, home)
-        guard try home.database(of: name)?.name == record?.name else {
+        try primary.holdName(name)
+        try NamespaceOptions.refuseMoving(name, primary)
+        guard try primary.database(of: name)?.name == record?.name else {
             throw CommandFailure("\(name) was placed in another database meanwhile. Nothing was changed.")
         }
         // The namespace is removed from its database first. While it is placed there, none of that name can be created elsewhere.
@@ -238,14 +238,14 @@ struct NamespaceRemoveCommand: Command {
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
-            if record != nil { try home.setPlacement(name, in: nil) }
+            if record != nil { try primary.setPlacement(name, in: nil) }
         } catch {
             throw console.ending(
                 error,
                 "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command resumes.")
         }
         // A concurrent creation of that name need not wait for the cleanup.
-        try home.releaseName(name)
+        try primary.releaseName(name)
         do {
             _ = try removeLeftovers(of: name, in: database, isQuiet, console)
         } catch {
@@ -265,13 +265,13 @@ struct NamespaceRemoveCommand: Command {
 
     /// Removes leftovers from all databases, because the placement no longer names the database.
     private static func removeLeftovers(
-        of name: String, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
+        of name: String, _ primary: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws {
         let isQuiet = arguments.has("json")
-        var isRemoved = try removeLeftovers(of: name, in: home, isQuiet, console)
-        for record in try home.databases() {
+        var isRemoved = try removeLeftovers(of: name, in: primary, isQuiet, console)
+        for record in try primary.databases() {
             do {
-                let database = try NamespaceOptions.database(record, home, arguments, console)
+                let database = try NamespaceOptions.database(record, primary, arguments, console)
                 defer { database.close() }
                 if try removeLeftovers(of: name, in: database, isQuiet, console) { isRemoved = true }
             } catch {

@@ -16,17 +16,17 @@ struct NamespaceMoveCommand: Command {
                 "abandon", nil,
                 "with --abort: abandons a move to a database that is permanently lost; the rest of the copy stays"),
             .json,
-        ] + DatabaseOptions.home)
+        ] + DatabaseOptions.primary)
     static let whenInterrupted =
         "The same command resumes the move; --abort removes the copy, unless the namespace has left its database already."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
         guard arguments.has("abort") || !arguments.has("abandon") else { throw UsageError("--abandon needs --abort.") }
-        let homeURL = try DatabaseLocator.home(arguments)
-        let home = try DatabaseLocator.open(homeURL, console, "namespace move")
-        defer { home.close() }
-        let interrupted = try home.move(of: name)
+        let primaryURL = try DatabaseLocator.primary(arguments)
+        let primary = try DatabaseLocator.open(primaryURL, console, "namespace move")
+        defer { primary.close() }
+        let interrupted = try primary.move(of: name)
         guard let target = arguments["to"] ?? interrupted?.target else {
             guard arguments.has("abort") else { throw UsageError("--to is missing.") }
             throw CommandFailure(
@@ -37,7 +37,7 @@ struct NamespaceMoveCommand: Command {
             throw CommandFailure(
                 "\(name) is being moved to \(interrupted.target): complete that move first, or --abort it.")
         }
-        let moving = NamespaceMoving(arguments, console, home, homeURL)
+        let moving = NamespaceMoving(arguments, console, primary, primaryURL)
         if arguments.has("abandon") {
             guard let interrupted else {
                 throw CommandFailure("The primary database has no move of \(name): there is nothing to abandon.")
@@ -80,25 +80,25 @@ struct MovedNamespace {
 struct NamespaceMoving {
     private let arguments: ParsedArguments
     private let console: Console
-    private let home: LogConnection
-    private let homeURL: PostgresURL
+    private let primary: LogConnection
+    private let primaryURL: PostgresURL
 
-    init(_ arguments: ParsedArguments, _ console: Console, _ home: LogConnection, _ homeURL: PostgresURL) {
+    init(_ arguments: ParsedArguments, _ console: Console, _ primary: LogConnection, _ primaryURL: PostgresURL) {
         self.arguments = arguments
         self.console = console
-        self.home = home
-        self.homeURL = homeURL
+        self.primary = primary
+        self.primaryURL = primaryURL
     }
 
     /// Moves a namespace, or resumes an interrupted move.
     ///
     /// - Throws: `misplaced` if the move is not possible.
     func move(_ name: String, to target: String, isAborting: Bool = false) throws -> MovedNamespace {
-        let interrupted = try home.move(of: name)
-        let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
+        let interrupted = try primary.move(of: name)
+        let source = try interrupted?.source ?? primary.database(of: name)?.name ?? DatabaseRecord.primary
         guard source != target else { return try stays(name, in: source) }
-        if !isAborting, target != DatabaseRecord.home, interrupted == nil,
-            try DatabaseLocator.record(target, home).isDraining
+        if !isAborting, target != DatabaseRecord.primary, interrupted == nil,
+            try DatabaseLocator.record(target, primary).isDraining
         {
             throw CommandFailure("\(target) accepts no new namespaces: it is being drained.")
         }
@@ -124,7 +124,7 @@ struct NamespaceMoving {
             }
         }
         let mover = NamespaceMover(
-            name, home: home, from: from, to: to, clock: { Clock.monotonicMilliseconds }, progress: note)
+            name, primary: primary, from: from, to: to, clock: { Clock.monotonicMilliseconds }, progress: note)
         defer { line.end() }
         do {
             try mover.run(isAborting ? .abort : .move)
@@ -143,7 +143,7 @@ struct NamespaceMoving {
             return try database(target)
         } catch {
             try console.interruption.check()
-            guard target != DatabaseRecord.home, LogStoreError(error).isUnreachable else { throw error }
+            guard target != DatabaseRecord.primary, LogStoreError(error).isUnreachable else { throw error }
             throw CommandFailure(
                 "\(target) can't be reached: \(error). Nothing was changed. If that database is permanently lost, 'pathmirror namespace move \(name) --abort --abandon' abandons the move."
             )
@@ -162,7 +162,8 @@ struct NamespaceMoving {
         defer { from.connection.close() }
         let lost: [String]
         do {
-            lost = Self.losses(try AbandonedMove(name, home: home, from: from, to: target).run(), name, source, target)
+            lost = Self.losses(
+                try AbandonedMove(name, primary: primary, from: from, to: target).run(), name, source, target)
         } catch LogStoreError.misplaced(let reason) {
             throw CommandFailure(reason)
         }
@@ -188,12 +189,13 @@ struct NamespaceMoving {
 
     /// Returns whether a database's recorded address does not lead to that database, or no address is recorded.
     private func isGone(_ name: String) throws -> Bool {
-        guard name != DatabaseRecord.home, let record = try home.databases().first(where: { $0.name == name }) else {
-            return name != DatabaseRecord.home
+        guard name != DatabaseRecord.primary, let record = try primary.databases().first(where: { $0.name == name })
+        else {
+            return name != DatabaseRecord.primary
         }
         do {
             let there = try LogConnection(
-                try DatabaseLogins(arguments).url(of: record, home: homeURL)
+                try DatabaseLogins(arguments).url(of: record, primary: primaryURL)
                     .withApplicationName("pathmirror namespace move"))
             defer { there.close() }
             console.interruption.stops(there.cancelHandle)
@@ -236,15 +238,15 @@ struct NamespaceMoving {
         guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501", cause.hint == nil else {
             return ""
         }
-        let databases = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
+        let databases = [DatabaseRecord.primary, source, target].reduce(into: [String]()) { list, name in
             if !list.contains(name) { list.append(name) }
         }
         return ". Moves need the owner of schema pathmirror in \(databases.joined(separator: ", "))."
     }
 
     private func database(_ name: String) throws -> NamespaceMover.Database {
-        let record = try name == DatabaseRecord.home ? nil : DatabaseLocator.record(name, home)
-        let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
+        let record = try name == DatabaseRecord.primary ? nil : DatabaseLocator.record(name, primary)
+        let url = try record.map { try DatabaseLogins(arguments).url(of: $0, primary: primaryURL) } ?? primaryURL
         return NamespaceMover.Database(
             name: name, connection: try DatabaseLocator.open(url, console, "namespace move", of: record))
     }
