@@ -134,9 +134,9 @@ struct StoreWork {
     mutating func compare(_ store: any ClientStore, _ model: MemoryStore) {
         let path = generator.writablePath(maxDepth: 4)
         #expect(store.serverData(at: path) == model.serverData(at: path), "\(path)")
-        let path = generator.path(maxDepth: 2)
+        let parent = generator.path(maxDepth: 2)
         let keys = Set((0..<random.below(6)).map { _ in generator.key() })
-        #expect(store.serverData(at: path, children: keys) == model.serverData(at: path, children: keys), "\(path)")
+        #expect(store.serverData(at: parent, children: keys) == model.serverData(at: parent, children: keys), "\(parent)")
     }
 
     func compareAll(_ store: any ClientStore, _ model: MemoryStore) {
