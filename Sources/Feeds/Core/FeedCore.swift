@@ -111,7 +111,7 @@ public struct FeedSettings: Sendable {
     /// rows than this is stored after as many entries as it has rows.
     public var entriesBetweenTrees: Int64 = 200_000
     /// How long after its last step a shared reader keeps its trees while memory is short and none of its feeds has room for messages.
-    public var idleLaneMilliseconds: Milliseconds = 5_000
+    public var idleReaderMilliseconds: Milliseconds = 5_000
     /// A shared reader that has rebuilt its tree keeps it for at least this multiple of the time that the rebuild took. If
     /// consumers are slow, rebuilding trees then takes only a small part of the time.
     public var keepingFactor: Milliseconds = 16

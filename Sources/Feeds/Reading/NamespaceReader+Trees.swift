@@ -49,19 +49,19 @@ extension NamespaceReader {
     /// have had no room for a while.
     func lookAtTrees() {
         let now = Clock.monotonicMilliseconds
-        let leaving = laneTrees.look(
+        let leaving = readerTrees.look(
             {
-                readings.indices.filter { !isShared(readings[$0].lane) }.map { index in
+                readings.indices.filter { !isShared(readings[$0].reader) }.map { index in
                     let reading = readings[index]
                     let isIdle =
-                        now >= reading.keptUntil && now - reading.usedAt >= core.settings.idleLaneMilliseconds
-                        && reading.lane.isFull && reading.lane.resting != nil
-                    return SharedReaderTrees.Lane(index: index, trees: reading.lane.trees, isIdle: isIdle)
+                        now >= reading.keptUntil && now - reading.usedAt >= core.settings.idleReaderMilliseconds
+                        && reading.reader.isFull && reading.reader.resting != nil
+                    return SharedReaderTrees.Reader(index: index, trees: reading.reader.trees, isIdle: isIdle)
                 }
             }, gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
         for index in leaving.reversed() {
-            guard let lane = readings[index].lane.resting else { continue }
-            resting.append(lane)
+            guard let reader = readings[index].reader.resting else { continue }
+            resting.append(reader)
             readings.remove(at: index)
         }
     }
@@ -69,25 +69,25 @@ extension NamespaceReader {
     /// Rebuilds the trees of resting readers that have room. The next step resumes them.
     ///
     /// - Returns: Whether a reader was woken. Other readers may remain for the next step.
-    func wakeLanes(on connection: LogConnection) throws -> Bool {
+    func wakeReaders(on connection: LogConnection) throws -> Bool {
         // Wait until the gateway has loaded the namespace: its tree may serve as the base.
         guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return false }
         let begin = Clock.monotonicMilliseconds
         var base: TreeVersion?
         var hasWoken = false
         while let index = nextToWake() {
-            let lane = resting[index]
+            let reader = resting[index]
             let start = Clock.monotonicMilliseconds
             // Readers that wake together share nodes, but active readers are waiting meanwhile.
             if hasWoken, start - begin >= core.settings.wakingMilliseconds { break }
             do {
-                let root = try tree(at: lane.cursor.seq, on: connection, from: base)
-                base = TreeVersion(seq: lane.cursor.seq, root: root)
-                var reading = Reading(lane: SharedReader(lane, root: root), follower: follower(at: lane.cursor))
+                let root = try tree(at: reader.cursor.seq, on: connection, from: base)
+                base = TreeVersion(seq: reader.cursor.seq, root: root)
+                var reading = Reading(reader: SharedReader(reader, root: root), follower: follower(at: reader.cursor))
                 let now = Clock.monotonicMilliseconds
                 reading.keptUntil = now + core.settings.keepingFactor * (now - start + 1)
                 readings.append(reading)
-                laneTrees.hurry()
+                readerTrees.hurry()
                 hasWoken = true
             } catch {
                 // A lost connection affects all readers, and this reader may have caused it. Any other error concerns only this reader.
@@ -95,7 +95,7 @@ extension NamespaceReader {
                     resting[index].failed(at: Clock.monotonicMilliseconds, core.settings)
                     throw error
                 }
-                restart(Set(lane.feeds.map(\.claim)), "\(error)")
+                restart(Set(reader.feeds.map(\.claim)), "\(error)")
             }
             resting.remove(at: index)
         }
@@ -111,9 +111,9 @@ extension NamespaceReader {
     }
 
     /// Returns whether the reader's only tree is also one of the gateway's trees.
-    private func isShared(_ lane: SharedReader) -> Bool {
-        guard !lane.isWide, let known = core.trees.tree(of: namespaceID, at: lane.cursor.seq) else { return false }
-        return known.root.isIdentical(to: lane.root)
+    private func isShared(_ reader: SharedReader) -> Bool {
+        guard !reader.isWide, let known = core.trees.tree(of: namespaceID, at: reader.cursor.seq) else { return false }
+        return known.root.isIdentical(to: reader.root)
     }
 
     /// Replaces the reader's tree by the gateway's own tree at the same entry, at most once a second. Without this, the two trees
@@ -122,17 +122,17 @@ extension NamespaceReader {
         let now = Clock.monotonicMilliseconds
         guard now - sharedAt >= 1_000 else { return }
         sharedAt = now
-        let seq = readings[index].lane.cursor.seq
+        let seq = readings[index].reader.cursor.seq
         guard let known = core.trees.tree(of: namespaceID, at: seq), known.seq == seq else { return }
-        readings[index].lane.share(known.root)
+        readings[index].reader.share(known.root)
     }
 
     /// Has the tree stored if enough entries have been committed since the last stored tree.
     func keepTree() {
-        guard let keptSeq, let lane = readings.first?.lane, !lane.isWide,
-            lane.cursor.seq - keptSeq >= max(core.settings.entriesBetweenTrees, Int64(lane.root.rowCount))
+        guard let keptSeq, let reader = readings.first?.reader, !reader.isWide,
+            reader.cursor.seq - keptSeq >= max(core.settings.entriesBetweenTrees, Int64(reader.root.rowCount))
         else { return }
-        self.keptSeq = lane.cursor.seq
-        keep(TreeVersion(seq: lane.cursor.seq, root: lane.root))
+        self.keptSeq = reader.cursor.seq
+        keep(TreeVersion(seq: reader.cursor.seq, root: reader.root))
     }
 }

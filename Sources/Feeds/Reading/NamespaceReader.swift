@@ -26,7 +26,7 @@ import Tree
 /// entries, the reader's feeds restart (`restart`).
 final class NamespaceReader {
     struct Reading {
-        var lane: SharedReader
+        var reader: SharedReader
         var follower: LogFollower
         /// The entries that were read and not yet passed.
         var page: ArraySlice<LoggedEntry> = []
@@ -51,7 +51,7 @@ final class NamespaceReader {
     /// The shared readers that have released their trees because memory is short and their feeds have no room.
     var resting: [RestingReader] = []
     /// The memory of the shared readers' trees.
-    var laneTrees = SharedReaderTrees()
+    var readerTrees = SharedReaderTrees()
     private(set) var name = ""
     private var isWatched = false
     /// The time when a reader's tree was last replaced by the gateway's own tree, in monotonic milliseconds.
@@ -93,32 +93,32 @@ final class NamespaceReader {
         let root = try tree(at: start.wantedSeq, on: connection, from: base)
         base = TreeVersion(seq: start.wantedSeq, root: root)
         let cursor = LogCursor(seq: start.wantedSeq)
-        let lane: SharedReader
+        let reader: SharedReader
         if start.progress.snapshotSeq != nil {
             let time = try cursor.seq == 0 ? nil : connection.entry(namespaceID, cursor.seq)?.entry.committedAt
-            lane = SharedReader(
+            reader = SharedReader(
                 start.feed, snapshot: root, at: cursor, from: start.progress.index,
                 time: time ?? Clock.unixMilliseconds)
         } else {
-            lane = SharedReader([start.feed], root: root, at: cursor)
+            reader = SharedReader([start.feed], root: root, at: cursor)
         }
         if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
         // No later step may fail: the caller repeats a failed start, and two readers would then find the same messages.
-        readings.append(Reading(lane: lane, follower: follower(at: cursor)))
-        laneTrees.hurry()
+        readings.append(Reading(reader: reader, follower: follower(at: cursor)))
+        readerTrees.hurry()
         return true
     }
 
     func remove(_ claim: FeedClaim) {
-        for index in readings.indices { readings[index].lane.remove(claim) }
-        readings.removeAll { $0.lane.feeds.isEmpty }
+        for index in readings.indices { readings[index].reader.remove(claim) }
+        readings.removeAll { $0.reader.feeds.isEmpty }
         for index in resting.indices { resting[index].remove(claim) }
         resting.removeAll { $0.feeds.isEmpty }
         guard readings.isEmpty, resting.isEmpty, isWatched else { return }
         core.trees.forget(namespaceID)
         isWatched = false
         // This reader may not run again for a long time, so its count must not remain in the budget.
-        laneTrees = SharedReaderTrees()
+        readerTrees = SharedReaderTrees()
     }
 
     func follower(at cursor: LogCursor) -> LogFollower {
@@ -146,7 +146,7 @@ final class NamespaceReader {
         keepTree()
         lookAtTrees()
         // This comes last, so that readers with trees do not wait for a reader whose tree cannot be built.
-        let hasWoken = try wakeLanes(on: connection)
+        let hasWoken = try wakeReaders(on: connection)
         return hasMore || hasWoken
     }
 
@@ -156,18 +156,18 @@ final class NamespaceReader {
     }
 
     private func step(_ index: Int, on connection: LogConnection) throws -> Bool {
-        if readings[index].lane.isWide {
-            guard let finding = readings[index].lane.goOn() else { return false }
+        if readings[index].reader.isWide {
+            guard let finding = readings[index].reader.goOn() else { return false }
             found([finding])
             return true
         }
-        if let full = readings[index].lane.splitFull() {
+        if let full = readings[index].reader.splitFull() {
             readings.append(
                 Reading(
-                    lane: full, follower: readings[index].follower, page: readings[index].page,
+                    reader: full, follower: readings[index].follower, page: readings[index].page,
                     bulk: readings[index].bulk, keptUntil: readings[index].keptUntil))
         }
-        if readings[index].lane.isFull { return false }
+        if readings[index].reader.isFull { return false }
         if let bulk = readings[index].bulk { return try passBulk(index, bulk, on: connection) }
         if readings[index].page.isEmpty {
             guard !readings[index].isAtEnd else { return false }
@@ -181,7 +181,7 @@ final class NamespaceReader {
     /// Passes the entries that the gateway's own trees have just applied, which saves reading them again. Returns nil if the
     /// gateway does not know the next entries, and otherwise whether there were any.
     private func takeSteps(_ index: Int) -> Bool? {
-        let cursor = readings[index].lane.cursor
+        let cursor = readings[index].reader.cursor
         guard let steps = core.trees.steps(of: namespaceID, after: cursor, most: Self.mostSteps) else { return nil }
         guard let first = steps.first else {
             // The gateway may have missed an announcement, so the log itself is read at least once a second.
@@ -189,22 +189,22 @@ final class NamespaceReader {
             readings[index].isAtEnd = true
             return false
         }
-        if let root = first.before { readings[index].lane.share(root) }
-        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
+        if let root = first.before { readings[index].reader.share(root) }
+        var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
         var left: [SharedReader] = []
         for step in steps {
-            left += readings[index].lane.pass(
+            left += readings[index].reader.pass(
                 step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
-                after: step.after ?? Self.applied(step.entry, to: readings[index].lane.root),
+                after: step.after ?? Self.applied(step.entry, to: readings[index].reader.root),
                 paths: step.entry.changes.map(\.path), &findings)
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
-        readings[index].follower.restart(at: readings[index].lane.cursor)
+        readings[index].follower.restart(at: readings[index].reader.cursor)
         let follower = readings[index].follower
         finish(
             index, findings,
             left.map {
-                Reading(lane: $0, follower: follower, keptUntil: readings[index].keptUntil)
+                Reading(reader: $0, follower: follower, keptUntil: readings[index].keptUntil)
             })
         return true
     }
@@ -227,12 +227,12 @@ final class NamespaceReader {
             shareTree(index)
             return false
         case .missing(let range, _):
-            let claims = Set(readings[index].lane.feeds.map(\.claim))
+            let claims = Set(readings[index].reader.feeds.map(\.claim))
             restart(claims, "the entries from seq \(range.lowerBound) on are no longer in the log")
             readings[index].isAtEnd = true
             return false
         case .takenBack:
-            restart(Set(readings[index].lane.feeds.map(\.claim)), "the database has lost entries")
+            restart(Set(readings[index].reader.feeds.map(\.claim)), "the database has lost entries")
             readings[index].isAtEnd = true
             return false
         }
@@ -241,17 +241,17 @@ final class NamespaceReader {
 
     /// Passes entries of the page until many messages have been found.
     private func pass(_ index: Int) {
-        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
+        var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
         var left: [Reading] = []
         while let logged = readings[index].page.popFirst() {
-            let root = Self.applied(logged.entry, to: readings[index].lane.root)
-            for lane in readings[index].lane.pass(
+            let root = Self.applied(logged.entry, to: readings[index].reader.root)
+            for reader in readings[index].reader.pass(
                 logged.entry, at: logged.cursor, after: root, paths: logged.entry.changes.map(\.path), &findings)
             {
                 // The new reader's own follower resumes after the entry.
                 left.append(
                     Reading(
-                        lane: lane, follower: readings[index].follower, page: readings[index].page,
+                        reader: reader, follower: readings[index].follower, page: readings[index].page,
                         keptUntil: readings[index].keptUntil))
             }
             if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
@@ -264,17 +264,17 @@ final class NamespaceReader {
     }
 
     private func finish(_ index: Int, _ findings: [FoundMessages], _ left: [Reading]) {
-        let reported = findings + readings[index].lane.takePartial()
+        let reported = findings + readings[index].reader.takePartial()
         readings += left
-        if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
+        if readings[index].reader.feeds.isEmpty { readings[index].isAtEnd = true }
         found(reported.filter { !$0.messages.isEmpty || $0.readTo != nil })
     }
 
     /// Passes an entry that changes no data.
     private func passWithout(_ index: Int, _ logged: LoggedEntry) {
-        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
-        _ = readings[index].lane.pass(
-            logged.entry, at: logged.cursor, after: readings[index].lane.root, paths: [], &findings)
+        var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
+        _ = readings[index].reader.pass(
+            logged.entry, at: logged.cursor, after: readings[index].reader.root, paths: [], &findings)
         finish(index, findings, [])
     }
 
@@ -283,7 +283,7 @@ final class NamespaceReader {
     private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws -> Bool {
         // The tree is built on the reader's tree in memory, so that unchanged nodes stay identical and need not be compared.
         var tree = PastTree(
-            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
+            connection, namespaceID, root: readings[index].reader.root, at: readings[index].reader.cursor.seq)
         do {
             // The entry may have been read on an earlier connection: after a failover another entry may have its seq.
             guard try connection.entry(namespaceID, logged.entry.seq)?.batchID == logged.batchID else {
@@ -292,37 +292,37 @@ final class NamespaceReader {
             try tree.apply(logged.entry)
         } catch let error as LogStoreError {
             guard case .partMissing = error else { throw error }
-            restart(Set(readings[index].lane.feeds.map(\.claim)), "\(error)")
+            restart(Set(readings[index].reader.feeds.map(\.claim)), "\(error)")
             return false
         }
         readings[index].bulk = nil
-        var findings = readings[index].lane.feeds.map { FoundMessages(claim: $0.claim) }
-        let left = readings[index].lane.pass(
+        var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
+        let left = readings[index].reader.pass(
             logged.entry, at: logged.cursor, after: tree.root, paths: nil, &findings
         ).map {
             Reading(
-                lane: $0, follower: readings[index].follower, page: readings[index].page,
+                reader: $0, follower: readings[index].follower, page: readings[index].page,
                 keptUntil: readings[index].keptUntil)
         }
         finish(index, findings, left)
-        laneTrees.hurry()
+        readerTrees.hurry()
         return true
     }
 
     /// Joins shared readers that have reached the same entry.
     private func joinLevel() {
-        readings.removeAll { $0.lane.feeds.isEmpty }
+        readings.removeAll { $0.reader.feeds.isEmpty }
         guard readings.count > 1 else { return }
         var kept: [Reading] = []
         for reading in readings {
-            let isFree = !reading.lane.isWide && reading.page.isEmpty && reading.bulk == nil
+            let isFree = !reading.reader.isWide && reading.page.isEmpty && reading.bulk == nil
             if isFree,
                 let index = kept.firstIndex(where: {
-                    $0.page.isEmpty && $0.bulk == nil && !$0.lane.isWide
-                        && $0.lane.cursor.seq == reading.lane.cursor.seq
+                    $0.page.isEmpty && $0.bulk == nil && !$0.reader.isWide
+                        && $0.reader.cursor.seq == reading.reader.cursor.seq
                 })
             {
-                kept[index].lane.join(reading.lane)
+                kept[index].reader.join(reading.reader)
                 kept[index].keptUntil = max(kept[index].keptUntil, reading.keptUntil)
             } else {
                 kept.append(reading)

@@ -133,11 +133,11 @@ struct SharedReader {
                 findings[index].readTo = cursor
                 continue
             }
-            var lane = SharedReader([feed], root: root, at: self.cursor)
-            lane.wide = Wide(
+            var reader = SharedReader([feed], root: root, at: self.cursor)
+            reader.wide = Wide(
                 facts: facts, cursor: cursor, before: root, after: after, records: records, index: number,
                 isSnapshot: false)
-            left.append(lane)
+            left.append(reader)
             leaving.append(index)
             findings[index].readTo = findings[index].readTo ?? self.cursor
         }

@@ -9,7 +9,7 @@ import Tree
 /// nothing. Counting takes a small part of the time.
 struct SharedReaderTrees {
     /// A shared reader with trees of its own.
-    struct Lane {
+    struct Reader {
         /// The index of the reader among the `readings` of the `NamespaceReader`.
         let index: Int
         let trees: [Node]
@@ -34,15 +34,15 @@ struct SharedReaderTrees {
     /// Counts the memory of the trees, if a count is due.
     ///
     /// - Parameters:
-    ///   - lanes: The readers whose trees are not the gateway's.
+    ///   - readers: The readers whose trees are not the gateway's.
     ///   - gateway: The gateway's own tree, or null if unknown.
     ///   - now: The time in monotonic milliseconds.
     ///   - make: Creates the memory budget of the trees.
     /// - Returns: The `index` of each idle reader that should release its trees because the budget is exceeded, in the order of
-    ///   `lanes`. These trees no longer count.
+    ///   `readers`. These trees no longer count.
     ///   If many readers are idle, each count considers only some of them.
     mutating func look(
-        _ lanes: () -> [Lane], gateway: () -> Node, now: () -> Milliseconds = { Clock.monotonicMilliseconds },
+        _ readers: () -> [Reader], gateway: () -> Node, now: () -> Milliseconds = { Clock.monotonicMilliseconds },
         in make: () -> any TreeMemoryBudget
     ) -> [Int] {
         let start = now()
@@ -52,8 +52,8 @@ struct SharedReaderTrees {
             nextLook = end + max(Self.pause, Self.restFactor * (end - start))
         }
         // Trees without branches use almost no memory.
-        let lanes = lanes().filter { $0.trees.contains(where: \.isBranch) }
-        guard !lanes.isEmpty else {
+        let readers = readers().filter { $0.trees.contains(where: \.isBranch) }
+        guard !readers.isEmpty else {
             room = nil
             return []
         }
@@ -64,23 +64,24 @@ struct SharedReaderTrees {
         // at one of its addresses.
         defer { withExtendedLifetime(gateway) {} }
         let besides = AdditionalHeap(gateway)
-        let bytes = besides.bytes(of: lanes.flatMap(\.trees))
+        let bytes = besides.bytes(of: readers.flatMap(\.trees))
         room.takes(bytes: bytes)
         guard bytes >= room.leastBytes, room.isOver else { return [] }
         // Readers whose trees are mostly paged out keep them, because rebuilt trees would use as much memory. The threshold depends
         // on the number of idle readers: many small trees may be large together.
-        let idleCount = max(1, lanes.count(where: \.isIdle))
-        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(\.index)
+        let idleCount = max(1, readers.count(where: \.isIdle))
+        let leaving = nextIdle(readers).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(
+            \.index)
         if !leaving.isEmpty {
-            let staying = lanes.filter { !leaving.contains($0.index) }
+            let staying = readers.filter { !leaving.contains($0.index) }
             room.takes(bytes: besides.bytes(of: staying.flatMap(\.trees)))
         }
         return leaving
     }
 
-    /// Returns the idle readers to examine this time, in the order of `lanes`.
-    private mutating func nextIdle(_ lanes: [Lane]) -> [Lane] {
-        let idle = lanes.filter(\.isIdle)
+    /// Returns the idle readers to examine this time, in the order of `readers`.
+    private mutating func nextIdle(_ readers: [Reader]) -> [Reader] {
+        let idle = readers.filter(\.isIdle)
         guard idle.count > Self.mostCounted else { return idle }
         let first = counted % idle.count
         counted += Self.mostCounted

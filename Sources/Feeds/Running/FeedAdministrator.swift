@@ -17,7 +17,7 @@ final class FeedAdministrator: Sendable {
     typealias Body = @Sendable (Result<FeedAdministration, any Error>) -> Outcome
 
     /// A thread and its queue.
-    enum Lane: CaseIterable, Sendable {
+    enum Kind: CaseIterable, Sendable {
         case reads, changes, trees
 
         var threadName: String {
@@ -45,13 +45,13 @@ final class FeedAdministrator: Sendable {
     /// If the request waits for too long, `body` receives `FeedBusyError`.
     ///
     /// - Parameters:
-    ///   - lane: `reads`, `changes`, or `trees` for requests that may take long and change no feed.
+    ///   - kind: `reads`, `changes`, or `trees` for requests that may take long and change no feed.
     ///   - feed: The feed whose turn the request uses. Requests that concern no feed pass an empty name.
     ///   - isUrgent: Whether the request overtakes the other waiting requests of the feed. Not for changes.
     /// - Returns: False if too many requests wait; `body` is then never called.
-    func add(_ lane: Lane, of feed: FeedName, isUrgent: Bool = false, _ body: @escaping Body) -> Bool {
+    func add(_ kind: Kind, of feed: FeedName, isUrgent: Bool = false, _ body: @escaping Body) -> Bool {
         let now = Clock.monotonicMilliseconds
-        return state.broadcast { $0.add(lane, of: feed, isUrgent: isUrgent, now: now, body) }
+        return state.broadcast { $0.add(kind, of: feed, isUrgent: isUrgent, now: now, body) }
     }
 
     /// Queues a tree to be stored as a snapshot. Only the newest of a namespace's waiting trees is stored.
@@ -85,27 +85,27 @@ final class FeedAdministrator: Sendable {
     // MARK: Threads
 
     /// Runs the requests of a queue until `stop`.
-    func run(_ lane: Lane) {
+    func run(_ kind: Kind) {
         var connection: LogConnection?
         defer { connection?.close() }
         while true {
             let pause = connection == nil ? nil : Self.idleMilliseconds
-            switch state.wait(milliseconds: pause, until: { $0.next(lane) }) {
+            switch state.wait(milliseconds: pause, until: { $0.next(kind) }) {
             case .stop: return
             case nil:
                 connection?.close()
                 connection = nil
             case .run(let job, let mustMove):
-                let outcome = mustMove ? .needsTree : perform(job, lane, &connection)
+                let outcome = mustMove ? .needsTree : perform(job, kind, &connection)
                 let refused = state.broadcast {
-                    $0.finish(job, lane, outcome, now: Clock.monotonicMilliseconds)
+                    $0.finish(job, kind, outcome, now: Clock.monotonicMilliseconds)
                 }
                 if let refused { _ = refused.body(.failure(FeedBusyError())) }
             }
         }
     }
 
-    private func perform(_ job: AdministratorWork.Job, _ lane: Lane, _ connection: inout LogConnection?) -> Outcome {
+    private func perform(_ job: AdministratorWork.Job, _ kind: Kind, _ connection: inout LogConnection?) -> Outcome {
         do {
             if let open = connection, !open.isOpen || (try? open.checkConnection()) == nil {
                 open.close()
@@ -113,7 +113,7 @@ final class FeedAdministrator: Sendable {
             }
             let open = try connection ?? core.connect("feed administration")
             connection = open
-            return job.body(.success(FeedAdministration(open, mayTakeSnapshots: lane == .trees)))
+            return job.body(.success(FeedAdministration(open, mayTakeSnapshots: kind == .trees)))
         } catch {
             return job.body(.failure(error))
         }
@@ -129,7 +129,7 @@ public struct FeedBusyError: Error, Sendable, CustomStringConvertible {
 
 /// The waiting and running requests of administrators. A value without threads.
 struct AdministratorWork: Sendable {
-    typealias Lane = FeedAdministrator.Lane
+    typealias Kind = FeedAdministrator.Kind
 
     struct Job: Sendable {
         let feed: FeedName
@@ -153,46 +153,46 @@ struct AdministratorWork: Sendable {
 
     private typealias Queue = FairQueue<String, String, Job>
 
-    private static func queue(_ lane: Lane) -> Queue { Queue(slots: 1, capacity: lane.capacity) }
+    private static func queue(_ kind: Kind) -> Queue { Queue(slots: 1, capacity: kind.capacity) }
 
     /// The number of waiting requests.
     var count: Int { reads.count + changes.count + wholeTrees.count }
 
     mutating func add(
-        _ lane: Lane, of feed: FeedName, isUrgent: Bool, now: Milliseconds, _ body: @escaping FeedAdministrator.Body
+        _ kind: Kind, of feed: FeedName, isUrgent: Bool, now: Milliseconds, _ body: @escaping FeedAdministrator.Body
     ) -> Bool {
         guard !isStopped else { return false }
         // Keeps the order of the feed's changes.
-        let lane = lane == .changes && treeJobs[feed] != nil ? .trees : lane
-        return put(Job(feed: feed, body: body), lane, isUrgent, now)
+        let kind = kind == .changes && treeJobs[feed] != nil ? .trees : kind
+        return put(Job(feed: feed, body: body), kind, isUrgent, now)
     }
 
-    private mutating func put(_ job: Job, _ lane: Lane, _ isUrgent: Bool, _ now: Milliseconds) -> Bool {
-        let ticket = with(lane) {
+    private mutating func put(_ job: Job, _ kind: Kind, _ isUrgent: Bool, _ now: Milliseconds) -> Bool {
+        let ticket = with(kind) {
             $0.add(
                 job, for: job.feed.name, of: job.feed.namespace, isUrgent: isUrgent,
-                deadline: now + lane.patienceMilliseconds)
+                deadline: now + kind.patienceMilliseconds)
         }
         guard ticket != nil else { return false }
-        if lane == .trees { treeJobs[job.feed, default: 0] += 1 }
+        if kind == .trees { treeJobs[job.feed, default: 0] += 1 }
         return true
     }
 
-    mutating func next(_ lane: Lane) -> Next? {
+    mutating func next(_ kind: Kind) -> Next? {
         if isStopped { return .stop }
-        guard let served = with(lane, { $0.next() }) else { return nil }
-        return .run(served.item, mustMove: lane == .changes && treeJobs[served.item.feed] != nil)
+        guard let served = with(kind, { $0.next() }) else { return nil }
+        return .run(served.item, mustMove: kind == .changes && treeJobs[served.item.feed] != nil)
     }
 
     /// Ends a request, or moves it to the queue for trees if it needs one.
     ///
     /// - Returns: The request if that queue does not accept it.
     mutating func finish(
-        _ job: Job, _ lane: Lane, _ outcome: FeedAdministrator.Outcome, now: Milliseconds
+        _ job: Job, _ kind: Kind, _ outcome: FeedAdministrator.Outcome, now: Milliseconds
     ) -> Job? {
-        with(lane) { $0.finish(job.feed.name, of: job.feed.namespace) }
-        if lane == .trees { ended(job) }
-        guard case .needsTree = outcome, lane != .trees else { return nil }
+        with(kind) { $0.finish(job.feed.name, of: job.feed.namespace) }
+        if kind == .trees { ended(job) }
+        guard case .needsTree = outcome, kind != .trees else { return nil }
         return !isStopped && put(job, .trees, false, now) ? nil : job
     }
 
@@ -213,8 +213,8 @@ struct AdministratorWork: Sendable {
         treeJobs[job.feed] = left > 0 ? left : nil
     }
 
-    private mutating func with<Result>(_ lane: Lane, _ body: (inout Queue) -> Result) -> Result {
-        switch lane {
+    private mutating func with<Result>(_ kind: Kind, _ body: (inout Queue) -> Result) -> Result {
+        switch kind {
         case .reads: body(&reads)
         case .changes: body(&changes)
         case .trees: body(&wholeTrees)

@@ -64,8 +64,8 @@ public final class FeedService: Sendable {
                     ).run()
                 }
             ]
-            + FeedAdministrator.Lane.allCases.map { lane in
-                Thread(name: lane.threadName) { administrator.run(lane) }
+            + FeedAdministrator.Kind.allCases.map { kind in
+                Thread(name: kind.threadName) { administrator.run(kind) }
             } + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 

@@ -29,21 +29,21 @@ public struct SinkMaker: Sendable {
 
     /// Returns the sink of a feed, or nil if consumers pull its messages.
     func make(_ definition: FeedDefinition, in namespace: String) throws -> (any Sink)? {
-        let isOneLane = definition.order == .namespace
+        let isSequential = definition.order == .namespace
         let variable = { (name: String) in self.variable(name, of: namespace) }
         switch definition.destination {
         case nil: return nil
         case .webhook(let webhook):
             return try WebhookSink(
-                webhook, isOneLane: isOneLane, exceptions: exceptions, client: client, environment: variable)
+                webhook, isSequential: isSequential, exceptions: exceptions, client: client, environment: variable)
         case .nats(let nats):
             try check(nats.hosts)
             return try NATSSink(
-                nats, isOneLane: isOneLane, namespace: namespace, producers: producers, variable: variable)
+                nats, isSequential: isSequential, namespace: namespace, producers: producers, variable: variable)
         case .kafka(let kafka):
             try check(kafka.hosts)
             return try KafkaSink(
-                kafka, isOneLane: isOneLane, namespace: namespace, producers: producers, variable: variable)
+                kafka, isSequential: isSequential, namespace: namespace, producers: producers, variable: variable)
         }
     }
 

@@ -4,32 +4,32 @@ public import Runtime
 /// Publishes messages to a Kafka topic.
 public final class KafkaSink: Sink {
     private let definition: KafkaDefinition
-    private let isOneLane: Bool
+    private let isSequential: Bool
     private let settings: KafkaSettings
     private let producers: SinkProducers
     private let key: SinkProducers.Key
     private let isStopped = MutexBox(false)
 
     public var batchSize: Int { definition.pace.batch }
-    public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
+    public var concurrency: Int { isSequential ? 1 : definition.pace.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.pace.deliveryMilliseconds }
 
     /// Creates a sink that connects to brokers once there are messages to deliver. Conflicting settings and unreadable files are
     /// also reported only then: reading certificates takes too long for the thread that starts feeds.
     ///
     /// - Parameters:
-    ///   - isOneLane: Whether all messages of the feed are in one order, regardless of their keys.
+    ///   - isSequential: Whether all messages of the feed are in one order, regardless of their keys.
     ///   - namespace: The feed's namespace, whose sinks may share a client.
     ///   - variable: Looks up an environment variable of the gateway.
     public init(
-        _ definition: KafkaDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
+        _ definition: KafkaDefinition, isSequential: Bool, namespace: String, producers: SinkProducers,
         variable: (String) -> String?
     ) throws(SinkError) {
         var settings = KafkaSettings(brokers: definition.brokers)
         settings.timeoutMilliseconds = definition.pace.timeoutMilliseconds
         for (name, value) in definition.properties { settings.properties[name] = try value.value(variable) }
         self.definition = definition
-        self.isOneLane = isOneLane
+        self.isSequential = isSequential
         self.settings = settings
         self.producers = producers
         let properties = settings.properties.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value.revealed()] }
@@ -42,7 +42,7 @@ public final class KafkaSink: Sink {
     /// Publishes messages. The messages of a key are published one after the other.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
         producers.deliver(
-            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
+            messages, isSequential: isSequential, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
             isStopped: isStopped,
             make: { [settings] () throws(SinkError) -> KafkaClient in
                 do throws(KafkaError) { return try KafkaClient(settings) } catch { throw SinkError(error.description) }

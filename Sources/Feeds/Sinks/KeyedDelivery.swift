@@ -7,7 +7,7 @@ final class KeyedDelivery: Sendable {
     typealias Completion = @Sendable ([SinkOutcome]) -> Void
 
     private let messages: [SinkMessage]
-    private let lanes: MutexBox<KeyQueues>
+    private let queues: MutexBox<KeyQueues>
     private let lastStart: Milliseconds
     private let send: Send
     private let completion: Completion
@@ -15,24 +15,24 @@ final class KeyedDelivery: Sendable {
     /// - Parameters:
     ///   - startMilliseconds: How long messages may be started. Messages that still wait then are left to another delivery.
     private init(
-        _ messages: [SinkMessage], isOneLane: Bool, startMilliseconds: Milliseconds, _ send: @escaping Send,
+        _ messages: [SinkMessage], isSequential: Bool, startMilliseconds: Milliseconds, _ send: @escaping Send,
         _ completion: @escaping Completion
     ) {
         self.messages = messages
-        lanes = MutexBox(KeyQueues(messages, isOneLane: isOneLane))
+        queues = MutexBox(KeyQueues(messages, isSequential: isSequential))
         lastStart = Clock.monotonicMilliseconds + startMilliseconds
         self.send = send
         self.completion = completion
     }
 
     static func begin(
-        _ messages: [SinkMessage], isOneLane: Bool, startMilliseconds: Milliseconds, _ send: @escaping Send,
+        _ messages: [SinkMessage], isSequential: Bool, startMilliseconds: Milliseconds, _ send: @escaping Send,
         _ completion: @escaping Completion
     ) {
         let delivery = KeyedDelivery(
-            messages, isOneLane: isOneLane, startMilliseconds: startMilliseconds, send, completion)
+            messages, isSequential: isSequential, startMilliseconds: startMilliseconds, send, completion)
         guard !messages.isEmpty else { return completion([]) }
-        for index in delivery.lanes.withLock({ $0.firsts }) { delivery.start(index) }
+        for index in delivery.queues.withLock({ $0.firsts }) { delivery.start(index) }
     }
 
     private func start(_ index: Int) {
@@ -41,10 +41,10 @@ final class KeyedDelivery: Sendable {
 
     private func settled(_ index: Int, _ outcome: SinkOutcome) {
         let hasTime = Clock.monotonicMilliseconds < lastStart
-        let (next, outcomes) = lanes.withLock { lanes in
-            let wasSettled = lanes.settled != nil
-            let next = lanes.settle(index, outcome, hasTime: hasTime)
-            return (next, wasSettled ? nil : lanes.settled)
+        let (next, outcomes) = queues.withLock { queues in
+            let wasSettled = queues.settled != nil
+            let next = queues.settle(index, outcome, hasTime: hasTime)
+            return (next, wasSettled ? nil : queues.settled)
         }
         if let next { start(next) }
         if let outcomes { completion(outcomes) }
@@ -63,13 +63,13 @@ struct KeyQueues: Sendable {
     /// The messages to send first.
     let firsts: [Int]
 
-    /// - Parameter isOneLane: Whether all messages are in one order, regardless of their keys.
-    init(_ messages: [SinkMessage], isOneLane: Bool) {
+    /// - Parameter isSequential: Whether all messages are in one order, regardless of their keys.
+    init(_ messages: [SinkMessage], isSequential: Bool) {
         var following = [Int?](repeating: nil, count: messages.count)
         var firsts: [Int] = []
         var last: [String: Int] = [:]
         for (index, message) in messages.enumerated() {
-            if let previous = last.updateValue(index, forKey: isOneLane ? "" : message.key) {
+            if let previous = last.updateValue(index, forKey: isSequential ? "" : message.key) {
                 following[previous] = index
             } else {
                 firsts.append(index)

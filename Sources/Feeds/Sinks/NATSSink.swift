@@ -4,24 +4,24 @@ public import Runtime
 /// Publishes messages to a JetStream stream.
 public final class NATSSink: Sink {
     private let definition: NATSDefinition
-    private let isOneLane: Bool
+    private let isSequential: Bool
     private let settings: NATSSettings
     private let producers: SinkProducers
     private let key: SinkProducers.Key
     private let isStopped = MutexBox(false)
 
     public var batchSize: Int { definition.pace.batch }
-    public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
+    public var concurrency: Int { isSequential ? 1 : definition.pace.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.pace.deliveryMilliseconds }
 
     /// Creates a sink that connects once there are messages to deliver.
     ///
     /// - Parameters:
-    ///   - isOneLane: Whether all messages of the feed are in one order, regardless of their keys.
+    ///   - isSequential: Whether all messages of the feed are in one order, regardless of their keys.
     ///   - namespace: The feed's namespace, whose sinks may share a client.
     ///   - variable: Looks up an environment variable of the gateway.
     public init(
-        _ definition: NATSDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
+        _ definition: NATSDefinition, isSequential: Bool, namespace: String, producers: SinkProducers,
         variable: (String) -> String?
     ) throws(SinkError) {
         var settings = NATSSettings(servers: definition.servers)
@@ -48,7 +48,7 @@ public final class NATSSink: Sink {
             parts += ["ca", file]
         }
         self.definition = definition
-        self.isOneLane = isOneLane
+        self.isSequential = isSequential
         self.settings = settings
         self.producers = producers
         key = SinkProducers.Key(namespace: namespace, parts)
@@ -58,7 +58,7 @@ public final class NATSSink: Sink {
     /// Publishes messages. The messages of a key are published one after the other.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
         producers.deliver(
-            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
+            messages, isSequential: isSequential, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
             isStopped: isStopped,
             make: { [settings] () throws(SinkError) -> NATSClient in
                 do throws(NATSError) { return try NATSClient(settings) } catch { throw SinkError(error.description) }

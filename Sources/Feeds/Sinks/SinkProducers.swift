@@ -101,7 +101,7 @@ public final class SinkProducers: Sendable {
     ///   - isStopped: Whether the sink has been stopped. No further message is then sent.
     ///   - send: Sends one message, and calls back once, on any thread.
     func deliver<Client: SinkClient>(
-        _ messages: [SinkMessage], isOneLane: Bool, startMilliseconds: Milliseconds, by key: Key,
+        _ messages: [SinkMessage], isSequential: Bool, startMilliseconds: Milliseconds, by key: Key,
         isStopped: MutexBox<Bool>, make: @escaping @Sendable () throws(SinkError) -> Client,
         send: @escaping @Sendable (SinkMessage, Client, @escaping @Sendable (SinkOutcome) -> Void) -> Void,
         _ completion: @escaping @Sendable ([SinkOutcome]) -> Void
@@ -113,7 +113,7 @@ public final class SinkProducers: Sendable {
             case .failed(let error): completion(messages.map { _ in .unavailable(reason: error.description) })
             case .client(let client, let number):
                 KeyedDelivery.begin(
-                    messages, isOneLane: isOneLane, startMilliseconds: startMilliseconds,
+                    messages, isSequential: isSequential, startMilliseconds: startMilliseconds,
                     { message, done in
                         guard !isStopped.withLock({ $0 }) else { return done(.notSent) }
                         send(message, client, done)

@@ -11,10 +11,10 @@ enum WebhookAnswer {
     ///
     /// - Parameters:
     ///   - isBatch: Whether requests may contain several messages, so that the answer's body may list some as failed.
-    ///   - isOneLane: Whether messages are in one order, regardless of their keys.
+    ///   - isSequential: Whether messages are in one order, regardless of their keys.
     static func outcomes(
         _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage], isBatch: Bool,
-        isOneLane: Bool = false, nowUnixMilliseconds: Milliseconds
+        isSequential: Bool = false, nowUnixMilliseconds: Milliseconds
     ) -> [SinkOutcome] {
         switch result {
         // The request reached no server, so it is not an attempt.
@@ -22,7 +22,7 @@ enum WebhookAnswer {
         case .failure(let error):
             return all(messages, .failed(reason: reason(error), retryAfterMilliseconds: nil))
         case .success(let response) where (200...299).contains(response.status):
-            return accepted(response, messages, isBatch: isBatch, isOneLane)
+            return accepted(response, messages, isBatch: isBatch, isSequential)
         case .success(let response) where response.status == 410:
             return all(messages, .refused(reason: "The endpoint no longer exists: it answered with status 410."))
         case .success(let response):
@@ -49,7 +49,7 @@ enum WebhookAnswer {
     }
 
     private static func accepted(
-        _ response: ClientResponse, _ messages: [SinkMessage], isBatch: Bool, _ isOneLane: Bool
+        _ response: ClientResponse, _ messages: [SinkMessage], isBatch: Bool, _ isSequential: Bool
     ) -> [SinkOutcome] {
         if response.isTruncated {
             // For a single message, the status is sufficient.
@@ -72,10 +72,10 @@ enum WebhookAnswer {
         var failedKeys: Set<String> = []
         return messages.map { message in
             if failed.contains(message.id) {
-                failedKeys.insert(isOneLane ? "" : message.key)
+                failedKeys.insert(isSequential ? "" : message.key)
                 return .failed(reason: "The endpoint named the message as failed.", retryAfterMilliseconds: nil)
             }
-            guard failedKeys.contains(isOneLane ? "" : message.key) else { return .delivered }
+            guard failedKeys.contains(isSequential ? "" : message.key) else { return .delivered }
             return .notSent
         }
     }

@@ -11,7 +11,7 @@ public final class WebhookSink: Sink {
     }
 
     private let definition: WebhookDefinition
-    private let isOneLane: Bool
+    private let isSequential: Bool
     private let keys: [Secret<[UInt8]>]
     private let credentials: Secret<[(name: String, value: String)]>
     private let addresses: AddressPolicy
@@ -27,19 +27,19 @@ public final class WebhookSink: Sink {
     private static let mostQueueMilliseconds: Milliseconds = 5_000
 
     /// - Parameters:
-    ///   - isOneLane: Whether the feed's order is `namespace`: all messages after a failed one are delivered again,
+    ///   - isSequential: Whether the feed's order is `namespace`: all messages after a failed one are delivered again,
     ///     regardless of their keys.
     ///   - exceptions: The private networks and hosts that the gateway's operator allows for webhooks.
     ///   - client: The HTTP client. It remains owned by the caller, and many sinks may share it.
     ///   - environment: Looks up an environment variable that the definition names.
     ///   - clock: The time for signatures, in milliseconds since 1970.
     public init(
-        _ definition: WebhookDefinition, isOneLane: Bool = false, exceptions: AddressPolicy.Exceptions,
+        _ definition: WebhookDefinition, isSequential: Bool = false, exceptions: AddressPolicy.Exceptions,
         client: HTTPClient,
         environment: (String) -> String?, clock: @escaping @Sendable () -> Milliseconds = { Clock.unixMilliseconds }
     ) throws(SinkError) {
         self.definition = definition
-        self.isOneLane = isOneLane
+        self.isSequential = isSequential
         self.client = client
         self.clock = clock
         addresses = .publicOnly(except: exceptions)
@@ -92,11 +92,11 @@ public final class WebhookSink: Sink {
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
-        let id = client.send(request(messages)) { [state, clock, isOneLane, isBatch = definition.batch > 1] result in
+        let id = client.send(request(messages)) { [state, clock, isSequential, isBatch = definition.batch > 1] result in
             state.withLock { _ = $0.underWay.removeValue(forKey: number) }
             completion(
                 WebhookAnswer.outcomes(
-                    result, for: messages, isBatch: isBatch, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
+                    result, for: messages, isBatch: isBatch, isSequential: isSequential, nowUnixMilliseconds: clock()))
         }
         // `stop` may have been called before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in

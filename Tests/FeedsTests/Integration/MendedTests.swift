@@ -118,7 +118,7 @@ import Tree
             let wait = #""backoff":{"first":"1m","max":"1m"},"ack_deadline":"100ms""#
             try bench.apply("f", #"{"path":"/a/{k}","start":"beginning",\#(wait)}"#)
             try bench.serving { service in
-                try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(1)), (Key("b"), .int(1))]))
+                try bench.set("/", Node(children: [(Key("a"), SharedReaderBench.wide(1)), (Key("b"), .int(1))]))
                 let consumer = bench.consumer("f")
                 let held = hold(consumer, service).map(\.id)
                 #expect(consumer.settle(service, held, .reject(delayMilliseconds: nil, reason: "no")) == ["done"])

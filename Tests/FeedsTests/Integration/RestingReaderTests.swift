@@ -41,7 +41,7 @@ import Tree
             _ change: (inout FeedSettings) -> Void = { _ in }
         ) throws {
             var settings = FeedSettings()
-            settings.idleLaneMilliseconds = 0
+            settings.idleReaderMilliseconds = 0
             settings.keepingFactor = 0
             change(&settings)
             memory = Memory(budget: TreeBudget(bytes: bytes))
@@ -51,7 +51,7 @@ import Tree
                 servers: ServerFence())
             log = bench.log
             self.window = window
-            feed = try LaneBench.feed(1, "/a/{k}", room: window)
+            feed = try SharedReaderBench.feed(1, "/a/{k}", room: window)
             reader = NamespaceReader(
                 core, try bench.namespaceID(),
                 found: { [found] findings in found.withLock { $0 += findings.flatMap(\.messages) } },
@@ -72,11 +72,11 @@ import Tree
         var count: Int { found.withLock { $0.count } }
 
         /// Reads as far as the budget allows, and counts the trees after each step.
-        func read() throws { while try reader.step(on: log) { reader.laneTrees.hurry() } }
+        func read() throws { while try reader.step(on: log) { reader.readerTrees.hurry() } }
 
         /// Marks the found messages as consumed and done.
         func takeIn() {
-            LaneBench.takeIn(feed, count - taken, room: window)
+            SharedReaderBench.takeIn(feed, count - taken, room: window)
             taken = count
         }
 
@@ -116,7 +116,7 @@ import Tree
             #expect(try wanted.readAll(2 * Self.records) == 0)
             let short = try Bench(bench, from: progress, window: 2, bytes: 20_000)
             #expect(try short.readAll(2 * Self.records) >= Self.records - 1)
-            let texts = [wanted, short].map { LaneBench.texts($0.found.withLock { $0 }) }
+            let texts = [wanted, short].map { SharedReaderBench.texts($0.found.withLock { $0 }) }
             #expect(texts[0].count == 2 * Self.records && texts[0] == texts[1])
             #expect(short.restarted.withLock { $0 }.isEmpty)
         }
@@ -164,7 +164,7 @@ import Tree
             try short.read()
             #expect(short.reader.resting.count == 1 && short.count == 2)
             let head = Int64(Self.records)
-            try short.add(try LaneBench.feed(2, "/b/{k}"), bench, from: FeedProgress(seq: head))
+            try short.add(try SharedReaderBench.feed(2, "/b/{k}"), bench, from: FeedProgress(seq: head))
             short.takeIn()
             try bench.set("/b/k1", .int(1))
             let lost = LosingCall(.before, on: "", of: "select seq, (extract")
@@ -192,18 +192,18 @@ import Tree
             let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000) {
                 $0.wakingMilliseconds = 0
             }
-            let others = try (2...3).map { try LaneBench.feed($0, "/a/{k}", room: 2) }
+            let others = try (2...3).map { try SharedReaderBench.feed($0, "/a/{k}", room: 2) }
             for (number, other) in others.enumerated() {
                 try short.add(other, bench, from: FeedProgress(seq: Int64(number + 1) * 10))
             }
             try short.read()
             #expect(short.reader.resting.count == 3 && short.count == 6)
-            for feed in [short.feed] + others { LaneBench.takeIn(feed, 2, room: 2) }
+            for feed in [short.feed] + others { SharedReaderBench.takeIn(feed, 2, room: 2) }
             var left: [Int] = []
             for _ in 0..<3 {
                 #expect(try short.reader.step(on: short.log))
                 left.append(short.reader.readings.count + 10 * short.reader.resting.count)
-                short.reader.laneTrees.hurry()
+                short.reader.readerTrees.hurry()
             }
             #expect(left.first == 21 && short.count >= 10, "\(left), \(short.count)")
         }

@@ -18,7 +18,7 @@ import Tree
             try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "1m"}"#)
             try bench.apply("narrow", #"{"path": "/b/{k}", "start": "beginning"}"#)
             try bench.serving({ $0.windowMessages = 700 }) { service in
-                try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(10_000))]))
+                try bench.set("/", Node(children: [(Key("a"), SharedReaderBench.wide(10_000))]))
                 try bench.set("/b/x", .int(1))
                 // Other feeds continue meanwhile.
                 let narrow = bench.consumer("narrow")
@@ -48,7 +48,7 @@ import Tree
         try FeedBench.with { bench in
             try bench.apply("f", Self.definition)
             try bench.set("/a/old", .int(1))
-            try bench.set("/a", LaneBench.wide(3_000))
+            try bench.set("/a", SharedReaderBench.wide(3_000))
             // These entries are read together with the wide one, and passed once it is complete.
             try bench.set("/a/k1", .int(-1))
             try bench.set("/a/k2", .int(-2))

@@ -41,7 +41,7 @@ import Tree
             return trees.look(
                 {
                     some.enumerated().map { index, tree in
-                        SharedReaderTrees.Lane(index: index, trees: [tree], isIdle: idle.contains(index))
+                        SharedReaderTrees.Reader(index: index, trees: [tree], isIdle: idle.contains(index))
                     }
                 }, gateway: { gateway }, now: { now }, in: { budget.room { true } })
         }
@@ -141,33 +141,35 @@ import Tree
 
     /// Checks that a reader that evicted its tree in the middle of a snapshot finds the remaining records.
     @Test(arguments: [0, 1, 1_000, 1_234]) func aLaneThatRestedGoesOn(_ taken: Int) throws {
-        let feed = try LaneBench.feed(1, "/a/{k}", room: 1)
-        let root = LaneBench.after(LaneBench.set(3, "/a", LaneBench.wide(2_500)), .null)
+        let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1)
+        let root = SharedReaderBench.after(SharedReaderBench.set(3, "/a", SharedReaderBench.wide(2_500)), .null)
         let cursor = LogCursor(seq: 3, batch: [7])
-        var lane = SharedReader(feed, snapshot: root, at: cursor, from: 0, time: 5)
-        var found = lane.goOn()?.messages ?? []
+        var reader = SharedReader(feed, snapshot: root, at: cursor, from: 0, time: 5)
+        var found = reader.goOn()?.messages ?? []
         func take(_ count: Int) {
-            while found.count < count, lane.isWide {
-                LaneBench.takeIn(feed, 1, room: 1)
-                found += lane.goOn()?.messages ?? []
+            while found.count < count, reader.isWide {
+                SharedReaderBench.takeIn(feed, 1, room: 1)
+                found += reader.goOn()?.messages ?? []
             }
         }
         take(taken)
-        let resting = try #require(lane.resting)
+        let resting = try #require(reader.resting)
         #expect(!resting.hasRoom && resting.cursor == cursor)
-        lane = SharedReader(resting, root: LaneBench.after(LaneBench.set(3, "/a", LaneBench.wide(2_500)), .null))
-        #expect(lane.isWide && lane.cursor == cursor)
+        reader = SharedReader(
+            resting, root: SharedReaderBench.after(SharedReaderBench.set(3, "/a", SharedReaderBench.wide(2_500)), .null)
+        )
+        #expect(reader.isWide && reader.cursor == cursor)
         take(2_501)
         #expect(found.map(\.position.index) == (0..<2_500).map { Int64($0) })
         #expect(found.allSatisfy { $0.position.isSnapshot && $0.position.seq == 3 })
-        #expect(!lane.isWide && lane.resting?.snapshot == nil)
+        #expect(!reader.isWide && reader.resting?.snapshot == nil)
     }
 
     /// Checks that a reader does not evict its tree in the middle of an entry, for which it needs both trees.
     @Test func inTheMiddleOfAnEntryItDoesNotRest() throws {
-        let feed = try LaneBench.feed(1, "/a/{k}", room: 1_100)
-        var lane = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
-        let (_, left) = LaneBench.pass(&lane, LaneBench.set(1, "/a", LaneBench.wide(1_500)))
+        let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1_100)
+        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        let (_, left) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(1_500)))
         #expect(left.count == 1 && left[0].resting == nil)
     }
 }

@@ -14,16 +14,16 @@ import Testing
     private let nothing: FeedAdministrator.Body = { _ in .done }
 
     private func add(
-        _ lane: FeedAdministrator.Lane, _ feed: FeedName, _ work: inout AdministratorWork, urgent: Bool = false
+        _ kind: FeedAdministrator.Kind, _ feed: FeedName, _ work: inout AdministratorWork, urgent: Bool = false
     ) -> Bool {
-        work.add(lane, of: feed, isUrgent: urgent, now: 0, nothing)
+        work.add(kind, of: feed, isUrgent: urgent, now: 0, nothing)
     }
 
     /// The feed of the next request, and whether the request must be moved to another thread.
     private func next(
-        _ lane: FeedAdministrator.Lane, _ work: inout AdministratorWork
+        _ kind: FeedAdministrator.Kind, _ work: inout AdministratorWork
     ) -> (job: AdministratorWork.Job, mustMove: Bool)? {
-        guard case .run(let job, let mustMove) = work.next(lane) else { return nil }
+        guard case .run(let job, let mustMove) = work.next(kind) else { return nil }
         return (job, mustMove)
     }
 
@@ -88,12 +88,12 @@ import Testing
 
     @Test func theEndAnswersAll() {
         var work = AdministratorWork()
-        for lane in FeedAdministrator.Lane.allCases { #expect(add(lane, orders, &work)) }
+        for kind in FeedAdministrator.Kind.allCases { #expect(add(kind, orders, &work)) }
         #expect(work.stop().count == 3)
         #expect(!add(.reads, orders, &work))
-        for lane in FeedAdministrator.Lane.allCases {
-            guard case .stop = work.next(lane) else {
-                Issue.record("\(lane) goes on")
+        for kind in FeedAdministrator.Kind.allCases {
+            guard case .stop = work.next(kind) else {
+                Issue.record("\(kind) goes on")
                 return
             }
         }

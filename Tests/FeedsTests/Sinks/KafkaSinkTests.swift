@@ -15,7 +15,7 @@ import Testing
     }
 
     private func sink(
-        _ more: String = "", isOneLane: Bool = false, namespace: String = "default"
+        _ more: String = "", isSequential: Bool = false, namespace: String = "default"
     ) throws -> KafkaSink {
         let text = #"{"brokers":"\#(kafka.brokers.joined(separator: ","))","topic":"orders"\#(more)}"#
         let (definition, problems) = try read(text, "kafka") {
@@ -23,7 +23,7 @@ import Testing
         }
         #expect(problems == [])
         return try KafkaSink(
-            try #require(definition), isOneLane: isOneLane, namespace: namespace, producers: producers
+            try #require(definition), isSequential: isSequential, namespace: namespace, producers: producers
         ) { _ in nil }
     }
 
@@ -101,7 +101,7 @@ import Testing
         let (found, _) = try read(text, "kafka") { KafkaDefinition.read($0, part: $1, problems: &$2) }
         let definition = try #require(found)
         #expect(throws: SinkError.self) {
-            _ = try KafkaSink(definition, isOneLane: false, namespace: "default", producers: producers) { _ in nil }
+            _ = try KafkaSink(definition, isSequential: false, namespace: "default", producers: producers) { _ in nil }
         }
     }
 

@@ -10,50 +10,50 @@ import Testing
     }
 
     @Test func keysGoSideBySide() {
-        var lanes = KeyQueues(messages(["a", "b", "a", "b", "a"]), isOneLane: false)
-        #expect(lanes.firsts == [0, 1])
-        #expect(lanes.settle(1, .delivered, hasTime: true) == 3)
-        #expect(lanes.settle(0, .delivered, hasTime: true) == 2)
-        #expect(lanes.settle(2, .delivered, hasTime: true) == 4)
-        #expect(lanes.settle(4, .delivered, hasTime: true) == nil)
-        #expect(lanes.settled == nil)
-        #expect(lanes.settle(3, .delivered, hasTime: true) == nil)
-        #expect(lanes.settled == Array(repeating: .delivered, count: 5))
+        var readers = KeyQueues(messages(["a", "b", "a", "b", "a"]), isSequential: false)
+        #expect(readers.firsts == [0, 1])
+        #expect(readers.settle(1, .delivered, hasTime: true) == 3)
+        #expect(readers.settle(0, .delivered, hasTime: true) == 2)
+        #expect(readers.settle(2, .delivered, hasTime: true) == 4)
+        #expect(readers.settle(4, .delivered, hasTime: true) == nil)
+        #expect(readers.settled == nil)
+        #expect(readers.settle(3, .delivered, hasTime: true) == nil)
+        #expect(readers.settled == Array(repeating: .delivered, count: 5))
     }
 
     @Test func oneLaneHoldsAllKeys() {
-        var lanes = KeyQueues(messages(["a", "b", "c"]), isOneLane: true)
-        #expect(lanes.firsts == [0])
-        #expect(lanes.settle(0, .delivered, hasTime: true) == 1)
-        #expect(lanes.settle(1, .failed(reason: "away", retryAfterMilliseconds: 7), hasTime: true) == nil)
+        var readers = KeyQueues(messages(["a", "b", "c"]), isSequential: true)
+        #expect(readers.firsts == [0])
+        #expect(readers.settle(0, .delivered, hasTime: true) == 1)
+        #expect(readers.settle(1, .failed(reason: "away", retryAfterMilliseconds: 7), hasTime: true) == nil)
         #expect(
-            lanes.settled == [
+            readers.settled == [
                 .delivered, .failed(reason: "away", retryAfterMilliseconds: 7),
                 .notSent,
             ])
     }
 
     @Test func aRefusalEndsItsLaneOnly() {
-        var lanes = KeyQueues(messages(["a", "a", "b"]), isOneLane: false)
-        #expect(lanes.settle(0, .refused(reason: "too large"), hasTime: true) == nil)
-        #expect(lanes.settle(2, .delivered, hasTime: true) == nil)
+        var readers = KeyQueues(messages(["a", "a", "b"]), isSequential: false)
+        #expect(readers.settle(0, .refused(reason: "too large"), hasTime: true) == nil)
+        #expect(readers.settle(2, .delivered, hasTime: true) == nil)
         #expect(
-            lanes.settled == [
+            readers.settled == [
                 .refused(reason: "too large"),
                 .notSent, .delivered,
             ])
     }
 
     @Test func withoutTimeTheRestWaits() {
-        var lanes = KeyQueues(messages(["a", "a", "a"]), isOneLane: false)
-        #expect(lanes.settle(0, .delivered, hasTime: false) == nil)
-        let outcomes = lanes.settled
+        var readers = KeyQueues(messages(["a", "a", "a"]), isSequential: false)
+        #expect(readers.settle(0, .delivered, hasTime: false) == nil)
+        let outcomes = readers.settled
         #expect(outcomes?.first == .delivered)
         #expect(outcomes?.dropFirst().allSatisfy { $0 == .notSent } == true)
     }
 
     @Test func noMessagesAreSettled() {
-        #expect(KeyQueues([], isOneLane: false).settled == [])
+        #expect(KeyQueues([], isSequential: false).settled == [])
     }
 
     /// Checks random keys, orders of answers and outcomes.
@@ -61,32 +61,32 @@ import Testing
     func orderHolds(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let keys = (0..<random.below(30)).map { _ in "k\(random.below(5))" }
-        let isOneLane = random.oneIn(4)
+        let isSequential = random.oneIn(4)
         let messages = messages(keys)
-        var lanes = KeyQueues(messages, isOneLane: isOneLane)
-        var underWay = lanes.firsts
+        var readers = KeyQueues(messages, isSequential: isSequential)
+        var underWay = readers.firsts
         var arrived: Set<Int> = []
         var sent: Set<Int> = Set(underWay)
         while !underWay.isEmpty {
-            #expect(lanes.settled == nil)
+            #expect(readers.settled == nil)
             let index = underWay.remove(at: random.below(underWay.count))
             let outcome: SinkOutcome =
                 random.oneIn(6)
                 ? .failed(reason: "r", retryAfterMilliseconds: nil)
                 : random.oneIn(8) ? .refused(reason: "r") : .delivered
             if outcome == .delivered { arrived.insert(index) }
-            if let next = lanes.settle(index, outcome, hasTime: !random.oneIn(10)) {
+            if let next = readers.settle(index, outcome, hasTime: !random.oneIn(10)) {
                 #expect(sent.insert(next).inserted, "sent twice")
                 underWay.append(next)
             }
         }
-        let outcomes = lanes.settled
+        let outcomes = readers.settled
         #expect(outcomes?.count == messages.count)
         for (index, outcome) in (outcomes ?? []).enumerated() {
             #expect((outcome == .delivered) == arrived.contains(index))
             // Earlier messages of its sequence arrived before it was sent.
             guard sent.contains(index) else { continue }
-            for earlier in 0..<index where isOneLane || keys[earlier] == keys[index] {
+            for earlier in 0..<index where isSequential || keys[earlier] == keys[index] {
                 #expect(arrived.contains(earlier), "\(earlier) before \(index)")
             }
         }

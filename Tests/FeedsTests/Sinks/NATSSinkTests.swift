@@ -15,7 +15,7 @@ import Testing
     }
 
     private func sink(
-        _ more: String = "", subject: String = "orders.{key}", isOneLane: Bool = false,
+        _ more: String = "", subject: String = "orders.{key}", isSequential: Bool = false,
         variable: (String) -> String? = { _ in nil }
     ) throws -> NATSSink {
         let text = #"{"url":"\#(server.url)","subject":"\#(subject)"\#(more)}"#
@@ -24,7 +24,7 @@ import Testing
         }
         #expect(problems == [])
         return try NATSSink(
-            try #require(definition), isOneLane: isOneLane, namespace: "default", producers: producers,
+            try #require(definition), isSequential: isSequential, namespace: "default", producers: producers,
             variable: variable)
     }
 
@@ -108,19 +108,19 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func orderIsKept(isOneLane: Bool) throws {
-        let sink = try sink(subject: "orders.all", isOneLane: isOneLane)
+    func orderIsKept(isSequential: Bool) throws {
+        let sink = try sink(subject: "orders.all", isSequential: isSequential)
         defer { sink.stop() }
         let messages = (1...200).map { SinkMessage.order($0, key: "k\($0 % 7)") }
         #expect(sink.answers(messages)?.allSatisfy { $0 == .delivered } == true)
         let bodies = try server.messages(of: "ORDERS").map(\.body)
         #expect(bodies.count == 200)
-        if isOneLane { #expect(bodies == messages.map { String(decoding: $0.json, as: UTF8.self) }) }
+        if isSequential { #expect(bodies == messages.map { String(decoding: $0.json, as: UTF8.self) }) }
         for key in 0..<7 {
             let ofKey = messages.filter { $0.key == "k\(key)" }.map { String(decoding: $0.json, as: UTF8.self) }
             #expect(bodies.filter(Set(ofKey).contains) == ofKey)
         }
-        #expect(sink.concurrency == (isOneLane ? 1 : 4))
+        #expect(sink.concurrency == (isSequential ? 1 : 4))
     }
 
     /// Checks that messages after one that cannot be stored are not stored before it, and that other keys continue.
@@ -181,7 +181,7 @@ import Testing
         let definition = try #require(found)
         let make = { (variable: (String) -> String?) in
             try NATSSink(
-                definition, isOneLane: false, namespace: "default", producers: producers, variable: variable)
+                definition, isSequential: false, namespace: "default", producers: producers, variable: variable)
         }
         let sink = try make { $0 == "PATHMIRROR_SINK_TOKEN" ? "s3cret" : nil }
         defer { sink.stop() }

@@ -69,9 +69,9 @@ import Testing
         #expect(Self.outcomes(202, [], #"{"failed":["default:1:0"]}"#, for: [Self.messages[0]]) == [named])
         // In the order of the namespace, keys make no difference.
         let response = ClientResponse(status: 200, headers: [], body: Array(#"{"failed":["default:2:0"]}"#.utf8))
-        let inOneLane = WebhookAnswer.outcomes(
-            .success(response), for: Self.messages, isBatch: true, isOneLane: true, nowUnixMilliseconds: 0)
-        #expect(inOneLane == [.delivered, named, behind, behind])
+        let inSequence = WebhookAnswer.outcomes(
+            .success(response), for: Self.messages, isBatch: true, isSequential: true, nowUnixMilliseconds: 0)
+        #expect(inSequence == [.delivered, named, behind, behind])
         // The body is read only if the status is a success.
         #expect(Self.outcomes(500, [], #"{"failed":["default:1:0"]}"#).allSatisfy { $0 != .delivered })
     }

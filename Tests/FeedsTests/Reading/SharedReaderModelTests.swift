@@ -7,9 +7,9 @@ import Tree
 
 /// Checks that each feed finds the same messages as alone, once and in order, for random entries, changing budgets, and
 /// shared readers that split and join.
-@Suite struct LaneModelTests {
+@Suite struct SharedReaderModelTests {
     private struct Reading {
-        var lane: SharedReader
+        var reader: SharedReader
         /// The index of the next entry.
         var next: Int
     }
@@ -36,32 +36,32 @@ import Tree
 
         /// Takes a step of one reader. Returns false if it has nothing to do.
         mutating func step(_ index: Int) -> Bool {
-            if readings[index].lane.isWide {
-                guard let finding = readings[index].lane.goOn() else { return false }
+            if readings[index].reader.isWide {
+                guard let finding = readings[index].reader.goOn() else { return false }
                 note([finding])
                 return true
             }
-            if let full = readings[index].lane.splitFull() {
-                readings.append(Reading(lane: full, next: readings[index].next))
+            if let full = readings[index].reader.splitFull() {
+                readings.append(Reading(reader: full, next: readings[index].next))
             }
-            guard !readings[index].lane.isFull, readings[index].next < entries.count else { return false }
-            let (findings, left) = LaneBench.pass(&readings[index].lane, entries[readings[index].next])
+            guard !readings[index].reader.isFull, readings[index].next < entries.count else { return false }
+            let (findings, left) = SharedReaderBench.pass(&readings[index].reader, entries[readings[index].next])
             readings[index].next += 1
-            for lane in left { readings.append(Reading(lane: lane, next: readings[index].next)) }
+            for reader in left { readings.append(Reading(reader: reader, next: readings[index].next)) }
             note(findings)
             return true
         }
 
         mutating func joinLevel() {
-            readings.removeAll { $0.lane.feeds.isEmpty }
+            readings.removeAll { $0.reader.feeds.isEmpty }
             var kept: [Reading] = []
             for reading in readings {
                 let level = kept.firstIndex {
-                    !$0.lane.isWide && !reading.lane.isWide && $0.next == reading.next && random.oneIn(2)
+                    !$0.reader.isWide && !reading.reader.isWide && $0.next == reading.next && random.oneIn(2)
                 }
                 if let level {
-                    #expect(kept[level].lane.root == reading.lane.root)
-                    kept[level].lane.join(reading.lane)
+                    #expect(kept[level].reader.root == reading.reader.root)
+                    kept[level].reader.join(reading.reader)
                 } else {
                     kept.append(reading)
                 }
@@ -71,7 +71,7 @@ import Tree
 
         mutating func takeIn() {
             for feed in feeds where random.oneIn(2) {
-                LaneBench.takeIn(feed, underWay[feed.claim] ?? 0, room: random.below(400))
+                SharedReaderBench.takeIn(feed, underWay[feed.claim] ?? 0, room: random.below(400))
                 underWay[feed.claim] = 0
             }
         }
@@ -83,15 +83,17 @@ import Tree
         var tree = TreeGenerator(seed: seed)
         let entries = (1...30 as ClosedRange<Int64>).map { seq -> Entry in
             // Sometimes an entry that takes several steps.
-            if tree.random.oneIn(6) { return LaneBench.set(seq, "/w", LaneBench.wide(tree.random.below(2_600))) }
-            return LaneBench.set(seq, tree.path(maxDepth: 3).description, tree.tree(depth: 3))
+            if tree.random.oneIn(6) {
+                return SharedReaderBench.set(seq, "/w", SharedReaderBench.wide(tree.random.below(2_600)))
+            }
+            return SharedReaderBench.set(seq, tree.path(maxDepth: 3).description, tree.tree(depth: 3))
         }
         let feeds = try (1...4 as ClosedRange<Int64>).map { id in
-            try LaneBench.feed(id, tree.random.pick(Self.patterns), room: 1 + tree.random.below(300))
+            try SharedReaderBench.feed(id, tree.random.pick(Self.patterns), room: 1 + tree.random.below(300))
         }
         return World(
             random: tree.random, entries: entries, feeds: feeds,
-            readings: [Reading(lane: SharedReader(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
+            readings: [Reading(reader: SharedReader(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
     }
 
     @Test(arguments: 0..<12) func asIfAlone(_ seed: UInt64) throws {
@@ -104,9 +106,9 @@ import Tree
             world.takeIn()
         }
         for feed in world.feeds {
-            let wanted = LaneBench.messages(feed, world.entries)
+            let wanted = SharedReaderBench.messages(feed, world.entries)
             #expect(
-                LaneBench.texts(world.found[feed.claim] ?? []) == LaneBench.texts(wanted),
+                SharedReaderBench.texts(world.found[feed.claim] ?? []) == SharedReaderBench.texts(wanted),
                 "seed \(seed), \(feed.matcher.definition.pattern)")
             #expect(world.readTo[feed.claim] == 30, "seed \(seed)")
         }

@@ -5,7 +5,7 @@ import Tree
 @testable import Feeds
 
 /// Shared readers without a log: feeds, entries, and their expected messages, computed with the enumerator alone.
-enum LaneBench {
+enum SharedReaderBench {
     /// Returns a feed with a budget of `room` messages.
     static func feed(
         _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FailedMessage] = [:],
@@ -35,12 +35,12 @@ enum LaneBench {
     }
 
     /// Passes an entry as a reader does. Returns the findings of feeds that stay and of those that leave.
-    static func pass(_ lane: inout SharedReader, _ entry: Entry) -> (found: [FoundMessages], left: [SharedReader]) {
-        var findings = lane.feeds.map { FoundMessages(claim: $0.claim) }
-        let left = lane.pass(
-            entry, at: LogCursor(seq: entry.seq), after: after(entry, lane.root), paths: entry.changes.map(\.path),
+    static func pass(_ reader: inout SharedReader, _ entry: Entry) -> (found: [FoundMessages], left: [SharedReader]) {
+        var findings = reader.feeds.map { FoundMessages(claim: $0.claim) }
+        let left = reader.pass(
+            entry, at: LogCursor(seq: entry.seq), after: after(entry, reader.root), paths: entry.changes.map(\.path),
             &findings)
-        return (findings + lane.takePartial(), left)
+        return (findings + reader.takePartial(), left)
     }
 
     /// Returns all messages of a feed in these entries.
