@@ -7,26 +7,26 @@ public struct GatewayLease: Sendable, Equatable {
     /// The number of the gateway's connection that saves. The database rejects late saves of earlier connections.
     public let connection: Int64
     /// The latest heartbeat that the database has acknowledged.
-    public var beat: Int64
+    public var heartbeat: Int64
 
-    public init(gateway: [UInt8], connection: Int64, beat: Int64 = 0) {
+    public init(gateway: [UInt8], connection: Int64, heartbeat: Int64 = 0) {
         self.gateway = gateway
         self.connection = connection
-        self.beat = beat
+        self.heartbeat = heartbeat
     }
 }
 
 /// The heartbeat of a gateway, as read from its row. It changes between two reads if the gateway was alive in between.
 public struct GatewayHeartbeat: Sendable, Hashable {
     public let gateway: String
-    public let beat: Int64
+    public let heartbeat: Int64
     /// Changes with the heartbeats of gateways from before migration 9, which do not count them. Only compared for
     /// equality.
     public let seenAt: String
 
-    public init(gateway: String, beat: Int64, seenAt: String) {
+    public init(gateway: String, heartbeat: Int64, seenAt: String) {
         self.gateway = gateway
-        self.beat = beat
+        self.heartbeat = heartbeat
         self.seenAt = seenAt
     }
 }
@@ -43,7 +43,7 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
                 "insert into pathmirror.gateway (id, beat, connection) values ($1, 1, 1)", [.uuid(gateway)])
-            return GatewayLease(gateway: gateway, connection: 1, beat: 1)
+            return GatewayLease(gateway: gateway, connection: 1, heartbeat: 1)
         }
     }
 
@@ -57,13 +57,13 @@ extension LogConnection {
                 """
                 update pathmirror.gateway set connection = connection + 1, beat = beat + 1, seen_at = now()
                 where id = $1 and connection >= $2 and beat >= $3 returning connection, beat
-                """, [.uuid(lease.gateway), .int8(lease.connection), .int8(lease.beat)])
+                """, [.uuid(lease.gateway), .int8(lease.connection), .int8(lease.heartbeat)])
             guard rows.rowCount == 1 else {
                 _ = try postgres.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
                 return nil
             }
             return GatewayLease(
-                gateway: lease.gateway, connection: try rows.int64(0, 0), beat: try rows.int64(0, 1))
+                gateway: lease.gateway, connection: try rows.int64(0, 0), heartbeat: try rows.int64(0, 1))
         }
     }
 
@@ -85,18 +85,18 @@ extension LogConnection {
     }
 
     /// Returns the heartbeats of all other gateways.
-    public func beats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayHeartbeat] {
+    public func heartbeats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayHeartbeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 "select id::text, beat, seen_at::text from pathmirror.gateway where id <> $1", [.uuid(lease.gateway)])
-            var beats: [GatewayHeartbeat] = []
+            var heartbeats: [GatewayHeartbeat] = []
             for row in 0..<rows.rowCount {
-                beats.append(
+                heartbeats.append(
                     GatewayHeartbeat(
-                        gateway: try rows.string(row, 0), beat: try rows.int64(row, 1),
+                        gateway: try rows.string(row, 0), heartbeat: try rows.int64(row, 1),
                         seenAt: try rows.string(row, 2)))
             }
-            return beats
+            return heartbeats
         }
     }
 
@@ -106,7 +106,7 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 "delete from pathmirror.gateway where id = $1::uuid and beat = $2 and seen_at::text = $3",
-                [.text(gateway.gateway), .int8(gateway.beat), .text(gateway.seenAt)]
+                [.text(gateway.gateway), .int8(gateway.heartbeat), .text(gateway.seenAt)]
             ).affectedRows == 1
         }
     }
@@ -126,10 +126,10 @@ public struct HeartbeatWatch: Sendable {
 
     /// - Parameters:
     ///   - leaseExpiryMilliseconds: how long a heartbeat must not have changed.
-    ///   - beatMilliseconds: the interval of heartbeats.
-    public init(leaseExpiryMilliseconds: Int64, beatMilliseconds: Int64) {
+    ///   - heartbeatMilliseconds: the interval of heartbeats.
+    public init(leaseExpiryMilliseconds: Int64, heartbeatMilliseconds: Int64) {
         self.leaseExpiryMilliseconds = leaseExpiryMilliseconds
-        longestGapMilliseconds = max(2 * beatMilliseconds, leaseExpiryMilliseconds / 2)
+        longestGapMilliseconds = max(2 * heartbeatMilliseconds, leaseExpiryMilliseconds / 2)
     }
 
     /// Accepts the heartbeats of the other gateways, and returns those whose leases have expired.
@@ -137,13 +137,13 @@ public struct HeartbeatWatch: Sendable {
     /// - Parameters:
     ///   - asked: monotonic milliseconds before the database was queried.
     ///   - answered: monotonic milliseconds after the database answered.
-    public mutating func look(_ beats: [GatewayHeartbeat], asked: Int64, answered: Int64) -> [GatewayHeartbeat] {
+    public mutating func look(_ heartbeats: [GatewayHeartbeat], asked: Int64, answered: Int64) -> [GatewayHeartbeat] {
         if let lastLook, asked - lastLook > longestGapMilliseconds { forget() }
         lastLook = answered
         var now: [GatewayHeartbeat: Int64] = [:]
-        for beat in beats { now[beat] = seen[beat] ?? answered }
+        for heartbeat in heartbeats { now[heartbeat] = seen[heartbeat] ?? answered }
         seen = now
-        return beats.filter { beat in now[beat].map { asked - $0 >= leaseExpiryMilliseconds } ?? false }
+        return heartbeats.filter { heartbeat in now[heartbeat].map { asked - $0 >= leaseExpiryMilliseconds } ?? false }
     }
 
     /// Reports that a read has failed.

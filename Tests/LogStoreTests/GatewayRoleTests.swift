@@ -51,7 +51,7 @@ import Tree
             let start = FeedProgressRecord(
                 seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
             try connection.beginFeedWorker(worker, FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1])))
-            #expect(try connection.beatFeedWorker(worker))
+            #expect(try connection.heartbeatFeedWorker(worker))
             let definition = Array(#"{"retention": "7d"}"#.utf8)
             let feed = try #require(try connection.addFeed(namespace, name: "f", definition: definition, at: start))
             _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true, stopsKeys: false)
@@ -84,7 +84,9 @@ import Tree
             #expect(try connection.removeFeed(namespace, feed))
             let other = Batch.makeID()
             try connection.beginFeedWorker(other, FeedWorkerReach(address: "", key: Secret([1])))
-            for beat in try connection.feedBeats(otherThan: worker) { #expect(try connection.endFeedWorker(beat)) }
+            for heartbeat in try connection.feedHeartbeats(otherThan: worker) {
+                #expect(try connection.endFeedWorker(heartbeat))
+            }
             try connection.endFeedWorker(worker)
         }
     }

@@ -17,7 +17,7 @@ import Tree
     @Test func aLeaseIsARow() throws {
         try withSession { connection in
             let lease = try connection.beginLease(Batch.makeID())
-            #expect(lease.connection == 1 && lease.beat == 1)
+            #expect(lease.connection == 1 && lease.heartbeat == 1)
             #expect(try rows(connection) == 1)
             try connection.endLease(lease)
             #expect(try rows(connection) == 0)
@@ -29,7 +29,7 @@ import Tree
     @Test func beatsAreCounted() throws {
         try withSession { connection in
             let lease = try connection.beginLease(Batch.makeID())
-            for beat in 2...20 as ClosedRange<Int64> { #expect(try connection.heartbeat(lease) == beat) }
+            for heartbeat in 2...20 as ClosedRange<Int64> { #expect(try connection.heartbeat(lease) == heartbeat) }
             try connection.endLease(lease)
             #expect(try connection.heartbeat(lease) == nil)
         }
@@ -49,7 +49,7 @@ import Tree
             var lease = try connection.beginLease(Batch.makeID())
             for number in 2...10 as ClosedRange<Int64> {
                 lease = try #require(try connection.takeOver(lease))
-                #expect(lease.connection == number && lease.beat == number)
+                #expect(lease.connection == number && lease.heartbeat == number)
             }
             #expect(try connection.heartbeat(lease) == 11)
         }
@@ -63,7 +63,7 @@ import Tree
             _ = try connection.heartbeat(lease)
             _ = try connection.heartbeat(lease)
             let newer = try #require(try connection.takeOver(lease))
-            #expect(newer.connection == 2 && newer.beat == 4)
+            #expect(newer.connection == 2 && newer.heartbeat == 4)
         }
     }
 
@@ -86,12 +86,12 @@ import Tree
         try withSession { connection in
             let own = try connection.beginLease(Batch.makeID())
             let others = try (0..<3).map { _ in try connection.beginLease(Batch.makeID()) }
-            let first = try connection.beats(otherThan: own)
+            let first = try connection.heartbeats(otherThan: own)
             #expect(first.count == 3 && Set(first).count == 3)
             // An id given as text names the same gateway.
-            #expect(try connection.beats(otherThan: others[0]).count == 3)
+            #expect(try connection.heartbeats(otherThan: others[0]).count == 3)
             _ = try connection.heartbeat(others[1])
-            let second = try connection.beats(otherThan: own)
+            let second = try connection.heartbeats(otherThan: own)
             #expect(Set(first).intersection(second).count == 2)
         }
     }
@@ -100,9 +100,9 @@ import Tree
         try withSession { connection in
             let own = try connection.beginLease(Batch.makeID())
             let dead = try connection.beginLease(Batch.makeID())
-            let beat = try #require(try connection.beats(otherThan: own).first)
-            #expect(try connection.endLease(of: beat))
-            #expect(try !connection.endLease(of: beat))
+            let heartbeat = try #require(try connection.heartbeats(otherThan: own).first)
+            #expect(try connection.endLease(of: heartbeat))
+            #expect(try !connection.endLease(of: heartbeat))
             #expect(try connection.heartbeat(dead) == nil)
             #expect(try connection.takeOver(dead) == nil)
             #expect(try connection.heartbeat(own) != nil)
@@ -114,11 +114,11 @@ import Tree
         try withSession { connection in
             let own = try connection.beginLease(Batch.makeID())
             _ = try connection.beginLease(Batch.makeID())
-            let beat = try #require(try connection.beats(otherThan: own).first)
+            let heartbeat = try #require(try connection.heartbeats(otherThan: own).first)
             try execute(
                 connection, "update pathmirror.gateway set seen_at = seen_at + interval '1 second' where beat = 1")
-            #expect(try !connection.endLease(of: beat))
-            #expect(try connection.beats(otherThan: own).first != beat)
+            #expect(try !connection.endLease(of: heartbeat))
+            #expect(try connection.heartbeats(otherThan: own).first != heartbeat)
         }
     }
 
@@ -132,11 +132,11 @@ import Tree
             _ = try watchers[0].beginLease(dead)
             let looks = try zip(watchers, leases).map { watcher, lease in
                 try #require(
-                    try watcher.beats(otherThan: lease).first { beat in
-                        beat.gateway.filter { $0 != "-" } == dead.map { Self.hex($0) }.joined()
+                    try watcher.heartbeats(otherThan: lease).first { heartbeat in
+                        heartbeat.gateway.filter { $0 != "-" } == dead.map { Self.hex($0) }.joined()
                     })
             }
-            let ended = try zip(watchers, looks).map { watcher, beat in try watcher.endLease(of: beat) }
+            let ended = try zip(watchers, looks).map { watcher, heartbeat in try watcher.endLease(of: heartbeat) }
             #expect(ended == [true, false, false, false])
         }
     }

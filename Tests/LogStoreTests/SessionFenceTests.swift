@@ -45,8 +45,8 @@ import Tree
             let (namespace, lease) = try begin(session)
             let other = try session.beginLease(Batch.makeID())
             if !isFirst { #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved) }
-            let beat = try #require(try session.beats(otherThan: other).first)
-            #expect(try session.endLease(of: beat))
+            let heartbeat = try #require(try session.heartbeats(otherThan: other).first)
+            #expect(try session.endLease(of: heartbeat))
             #expect(try session.saveSession(save(2, 2, isFirst: isFirst, of: namespace), lease) == .lost)
             #expect(try value(session, namespace) == (isFirst ? nil : .int(1)))
             #expect(try session.heartbeat(lease) == nil)
@@ -59,9 +59,9 @@ import Tree
         try withSession { session in
             let (_, lease) = try begin(session)
             let other = try session.beginLease(Batch.makeID())
-            let beat = try #require(try session.beats(otherThan: other).first)
+            let heartbeat = try #require(try session.heartbeats(otherThan: other).first)
             #expect(try session.heartbeat(lease) != nil)
-            #expect(try !session.endLease(of: beat))
+            #expect(try !session.endLease(of: heartbeat))
             #expect(try session.heartbeat(lease) != nil)
         }
     }

@@ -282,7 +282,7 @@ import Testing
             output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
             signals: ScriptedSignals())
         var seen = ""
-        let result = console.reporting("removing", isQuiet: false, patience: 0, beat: 1) { line in
+        let result = console.reporting("removing", isQuiet: false, patience: 0, interval: 1) { line in
             waitUntil {
                 seen += terminal.shown
                 return seen.contains("removing, 0 s")
@@ -305,7 +305,7 @@ import Testing
             output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
             signals: ScriptedSignals())
         console.reporting("quick", isQuiet: false) { _ in }
-        console.reporting("quiet", isQuiet: true, patience: 0, beat: 1) { $0.note("still quiet") }
+        console.reporting("quiet", isQuiet: true, patience: 0, interval: 1) { $0.note("still quiet") }
         let line = ElapsedLine(console, "twice", isQuiet: false)
         line.end()
         line.end()

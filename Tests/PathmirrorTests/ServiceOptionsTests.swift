@@ -223,7 +223,7 @@ import Testing
         #expect(other.gateway.keepAliveTimeoutMilliseconds == 120_000)
         #expect(other.engine.heartbeatMilliseconds == 300)
         // For all settings of two gateways, each receives the other's heartbeats in time.
-        #expect(other.feeds.expiryMilliseconds == 3_000 && other.feeds.beatMilliseconds == 600)
+        #expect(other.feeds.expiryMilliseconds == 3_000 && other.feeds.heartbeatMilliseconds == 600)
         let large = try Self.options([
             "--request-memory", "64GiB", "--session-timeout", "5m", "--dead-after", "1h",
         ])
@@ -231,7 +231,7 @@ import Testing
         #expect(large.gateway.keepAliveTimeoutMilliseconds == 600_000)
         // `doctor` counts a gateway as silent after 30 s.
         #expect(large.engine.heartbeatMilliseconds == 3_000)
-        #expect(large.feeds.expiryMilliseconds == 8_000 && large.feeds.beatMilliseconds == 1_600)
+        #expect(large.feeds.expiryMilliseconds == 8_000 && large.feeds.heartbeatMilliseconds == 1_600)
     }
 
     // MARK: Constants that tests change

@@ -106,11 +106,11 @@ struct LeaseMachine {
         nextRenewal = 0
     }
 
-    /// - Parameter beat: the number of this heartbeat; nil if the lease has expired.
-    mutating func renewed(_ beat: Int64?, now: Int64) {
+    /// - Parameter heartbeat: the number of this heartbeat; nil if the lease has expired.
+    mutating func renewed(_ heartbeat: Int64?, now: Int64) {
         isAsked = true
-        guard let beat else { return lost() }
-        lease?.beat = beat
+        guard let heartbeat else { return lost() }
+        lease?.heartbeat = heartbeat
         nextRenewal = now + renewalMilliseconds
     }
 

@@ -17,7 +17,7 @@ final class LeasedConnection {
         machine = LeaseMachine(renewalMilliseconds: core.settings.heartbeatMilliseconds)
         watch = HeartbeatWatch(
             leaseExpiryMilliseconds: core.settings.leaseExpiryMilliseconds,
-            beatMilliseconds: core.settings.heartbeatMilliseconds)
+            heartbeatMilliseconds: core.settings.heartbeatMilliseconds)
     }
 
     var nextRenewal: Int64 { machine.nextRenewal }
@@ -79,10 +79,10 @@ final class LeasedConnection {
 
     /// Renews the lease. Returns false if it has expired.
     func renew(_ lease: GatewayLease, _ connection: LogConnection) throws(LogStoreError) -> Bool {
-        let beat = try connection.heartbeat(lease)
-        machine.renewed(beat, now: Clock.monotonicMilliseconds)
+        let heartbeat = try connection.heartbeat(lease)
+        machine.renewed(heartbeat, now: Clock.monotonicMilliseconds)
         leases.changed(to: machine.number)
-        return beat != nil
+        return heartbeat != nil
     }
 
     /// Records that PostgreSQL rejected a statement because the lease has expired.
@@ -96,8 +96,8 @@ final class LeasedConnection {
     /// Ends the leases of gateways without heartbeats.
     func endExpiredLeases(_ lease: GatewayLease, _ connection: LogConnection) throws(LogStoreError) {
         let asked = Clock.monotonicMilliseconds
-        let beats = try connection.beats(otherThan: lease)
-        for expired in watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds) {
+        let heartbeats = try connection.heartbeats(otherThan: lease)
+        for expired in watch.look(heartbeats, asked: asked, answered: Clock.monotonicMilliseconds) {
             if try connection.endLease(of: expired) {
                 core.logger.warning(
                     "a gateway has stopped its heartbeats: its sessions are ended", [("lease", expired.gateway)])

@@ -97,7 +97,7 @@ final class FeedCore: Sendable {
 /// Settings for running feeds. Every field has a default.
 public struct FeedSettings: Sendable {
     /// How often the worker writes its heartbeat, checks the heartbeats of other workers, and looks for feeds without a worker.
-    public var beatMilliseconds: Milliseconds = 1_000
+    public var heartbeatMilliseconds: Milliseconds = 1_000
     /// How long a worker's heartbeat must stand still before other workers take its feeds over.
     public var expiryMilliseconds: Milliseconds = 5_000
     /// The first and the longest pause before a failed operation is retried.

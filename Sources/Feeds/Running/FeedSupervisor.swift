@@ -46,16 +46,16 @@ final class FeedSupervisor: AnnouncementListener {
         self.announcements = announcements
         watch = HeartbeatWatch(
             leaseExpiryMilliseconds: core.settings.expiryMilliseconds,
-            beatMilliseconds: core.settings.beatMilliseconds)
+            heartbeatMilliseconds: core.settings.heartbeatMilliseconds)
     }
 
     /// Runs until the service stops.
     func run() {
         let machine = ListeningMachine(
-            pollMilliseconds: core.settings.beatMilliseconds,
+            pollMilliseconds: core.settings.heartbeatMilliseconds,
             backoff: Backoff(
                 firstMilliseconds: core.settings.firstRetryMilliseconds,
-                longestMilliseconds: core.settings.beatMilliseconds))
+                longestMilliseconds: core.settings.heartbeatMilliseconds))
         var loop = AnnouncementLoop(machine)
         loop.run(self)
     }
@@ -87,7 +87,7 @@ final class FeedSupervisor: AnnouncementListener {
     func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 
     func look(_ connection: LogConnection, isNew: Bool) throws {
-        guard let worker = try beat(connection) else { return }
+        guard let worker = try heartbeat(connection) else { return }
         try endDead(worker, connection)
         let feeds = try connection.feeds(definitions: false)
         try dropBroken(feeds, connection)
@@ -106,10 +106,10 @@ final class FeedSupervisor: AnnouncementListener {
     // MARK: Worker
 
     /// Writes the heartbeat and returns the worker's id, or nil if the service stops before the gateway is registered.
-    private func beat(_ connection: LogConnection) throws -> [UInt8]? {
+    private func heartbeat(_ connection: LogConnection) throws -> [UInt8]? {
         if let worker = core.lease.worker {
             let asked = Clock.monotonicMilliseconds
-            if try connection.beatFeedWorker(worker) {
+            if try connection.heartbeatFeedWorker(worker) {
                 core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
                 try renewPin(of: worker, connection)
                 return worker
@@ -139,8 +139,8 @@ final class FeedSupervisor: AnnouncementListener {
 
     private func endDead(_ worker: [UInt8], _ connection: LogConnection) throws {
         let asked = Clock.monotonicMilliseconds
-        let beats = try connection.feedBeats(otherThan: worker)
-        for dead in watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds) {
+        let heartbeats = try connection.feedHeartbeats(otherThan: worker)
+        for dead in watch.look(heartbeats, asked: asked, answered: Clock.monotonicMilliseconds) {
             if try connection.endFeedWorker(dead) {
                 core.logger.warning(
                     "a gateway has stopped its heartbeats: its feeds are taken over", [("worker", dead.gateway)])
@@ -173,7 +173,9 @@ final class FeedSupervisor: AnnouncementListener {
         let now = Clock.monotonicMilliseconds
         for record in feeds where mine[record.id] == nil {
             // The heartbeat must be written before the remaining feeds are claimed, however long claiming takes.
-            guard !core.stopsNow, Clock.monotonicMilliseconds - now < core.settings.beatMilliseconds else { return }
+            guard !core.stopsNow, Clock.monotonicMilliseconds - now < core.settings.heartbeatMilliseconds else {
+                return
+            }
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
             guard let claimed = try connection.claimFeed(record.namespaceID, record.id, by: worker) else { continue }

@@ -44,7 +44,7 @@ extension LogConnection {
     }
 
     /// Increments the heartbeat of a worker. Returns false if another gateway has declared the worker dead.
-    public func beatFeedWorker(_ worker: [UInt8]) throws(LogStoreError) -> Bool {
+    public func heartbeatFeedWorker(_ worker: [UInt8]) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 "update pathmirror.feed_worker set beat = beat + 1, seen_at = now() where id = $1", [.uuid(worker)]
@@ -53,26 +53,26 @@ extension LogConnection {
     }
 
     /// Returns the heartbeats of all other workers.
-    public func feedBeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayHeartbeat] {
+    public func feedHeartbeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayHeartbeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 "select id::text, beat from pathmirror.feed_worker where id <> $1", [.uuid(worker)])
-            var beats: [GatewayHeartbeat] = []
+            var heartbeats: [GatewayHeartbeat] = []
             for row in 0..<rows.rowCount {
-                beats.append(
-                    GatewayHeartbeat(gateway: try rows.string(row, 0), beat: try rows.int64(row, 1), seenAt: ""))
+                heartbeats.append(
+                    GatewayHeartbeat(gateway: try rows.string(row, 0), heartbeat: try rows.int64(row, 1), seenAt: ""))
             }
-            return beats
+            return heartbeats
         }
     }
 
-    /// Declares a worker dead unless its heartbeat has changed since `beat` was read. Other workers can claim its feeds
+    /// Declares a worker dead unless its heartbeat has changed since `heartbeat` was read. Other workers can claim its feeds
     /// from then on. Returns false if the heartbeat has changed or the worker is gone.
-    public func endFeedWorker(_ beat: GatewayHeartbeat) throws(LogStoreError) -> Bool {
+    public func endFeedWorker(_ heartbeat: GatewayHeartbeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 "delete from pathmirror.feed_worker where id = $1::uuid and beat = $2",
-                [.text(beat.gateway), .int8(beat.beat)]
+                [.text(heartbeat.gateway), .int8(heartbeat.heartbeat)]
             ).affectedRows == 1
         }
     }

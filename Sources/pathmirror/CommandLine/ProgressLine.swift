@@ -176,9 +176,9 @@ final class ElapsedLine: Sendable {
     /// - Parameters:
     ///   - text: the work in progress, such as `shop: removing 3 rows`.
     ///   - patience: work that ends before this time is not shown.
-    ///   - beat: the interval of updates.
+    ///   - interval: the interval of updates.
     init(
-        _ console: Console, _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500
+        _ console: Console, _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, interval: Milliseconds = 500
     ) {
         let state = Condition(State(text: text))
         self.state = state
@@ -189,7 +189,7 @@ final class ElapsedLine: Sendable {
         thread = Thread(name: "elapsed", isVital: false) {
             let start = Clock.monotonicMilliseconds
             var line = ProgressLine(console, isQuiet: false, .system)
-            while state.wait(milliseconds: beat, until: { $0.isEnded ? true : nil }) == nil {
+            while state.wait(milliseconds: interval, until: { $0.isEnded ? true : nil }) == nil {
                 let elapsed = Clock.monotonicMilliseconds - start
                 guard elapsed >= patience, line.isDue() else { continue }
                 line.show("\(state.withLock { $0.text }), \(ProgressLine.span(seconds: Int(elapsed / 1_000)))")
@@ -218,10 +218,10 @@ final class ElapsedLine: Sendable {
 extension Console {
     /// Runs `body`, and shows the elapsed time if it takes long.
     func reporting<Result>(
-        _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500,
+        _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, interval: Milliseconds = 500,
         _ body: (ElapsedLine) throws -> Result
     ) rethrows -> Result {
-        let line = ElapsedLine(self, text, isQuiet: isQuiet, patience: patience, beat: beat)
+        let line = ElapsedLine(self, text, isQuiet: isQuiet, patience: patience, interval: interval)
         defer { line.end() }
         return try body(line)
     }

@@ -88,7 +88,7 @@ extension ServiceOptions {
     /// Sets the time after which other gateways take over the feeds of a silent one, and the interval of heartbeats.
     mutating func setFeedTakeover(_ time: Milliseconds) {
         feeds.expiryMilliseconds = time
-        feeds.beatMilliseconds = max(100, time / 5)
+        feeds.heartbeatMilliseconds = max(100, time / 5)
     }
 
     private static func commitLevel(_ text: String) throws -> String {

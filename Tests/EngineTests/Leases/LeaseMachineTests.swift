@@ -11,8 +11,8 @@ import Testing
 
     private func machine() -> LeaseMachine { LeaseMachine(renewalMilliseconds: 100) }
 
-    private func lease(_ id: UInt8, connection: Int64 = 1, beat: Int64 = 1) -> GatewayLease {
-        GatewayLease(gateway: [UInt8](repeating: id, count: 16), connection: connection, beat: beat)
+    private func lease(_ id: UInt8, connection: Int64 = 1, heartbeat: Int64 = 1) -> GatewayLease {
+        GatewayLease(gateway: [UInt8](repeating: id, count: 16), connection: connection, heartbeat: heartbeat)
     }
 
     private func at(_ now: Int64, isUp: Bool = true, history: Int = 0, isComparing: Bool = false) -> Circumstances {
@@ -41,7 +41,7 @@ import Testing
         // Other gateways' leases are checked first, even if the database answers.
         #expect(machine.next(at(5)) == .renew(lease(1)))
         machine.renewed(2, now: 5)
-        #expect(machine.next(at(5)) == .ready(lease(1, beat: 2)))
+        #expect(machine.next(at(5)) == .ready(lease(1, heartbeat: 2)))
         #expect(machine.nextRenewal == 105)
         #expect(machine.number == .first)
     }
@@ -49,13 +49,13 @@ import Testing
     @Test func aLeaseIsRenewedWhenItIsTime() {
         var machine = ready()
         machine.start()
-        #expect(machine.next(at(99)) == .ready(lease(1, beat: 2)))
-        #expect(machine.next(at(100)) == .renew(lease(1, beat: 2)))
+        #expect(machine.next(at(99)) == .ready(lease(1, heartbeat: 2)))
+        #expect(machine.next(at(100)) == .renew(lease(1, heartbeat: 2)))
         machine.renewed(3, now: 102)
-        #expect(machine.next(at(102)) == .ready(lease(1, beat: 3)))
-        #expect(machine.next(at(201)) == .ready(lease(1, beat: 3)))
+        #expect(machine.next(at(102)) == .ready(lease(1, heartbeat: 3)))
+        #expect(machine.next(at(201)) == .ready(lease(1, heartbeat: 3)))
         machine.start()
-        #expect(machine.next(at(202)) == .renew(lease(1, beat: 3)))
+        #expect(machine.next(at(202)) == .renew(lease(1, heartbeat: 3)))
     }
 
     /// A database that may be unavailable is queried before anything else, once for each task.
@@ -63,9 +63,9 @@ import Testing
         var machine = ready()
         for round in 3..<6 as Range<Int64> {
             machine.start()
-            #expect(machine.next(at(10, isUp: false)) == .renew(lease(1, beat: round - 1)))
+            #expect(machine.next(at(10, isUp: false)) == .renew(lease(1, heartbeat: round - 1)))
             machine.renewed(round, now: 10)
-            #expect(machine.next(at(10, isUp: false)) == .ready(lease(1, beat: round)))
+            #expect(machine.next(at(10, isUp: false)) == .ready(lease(1, heartbeat: round)))
         }
     }
 
@@ -73,11 +73,11 @@ import Testing
         var machine = ready()
         machine.connectionLost()
         machine.start()
-        #expect(machine.next(at(1)) == .takeOver(lease(1, beat: 2)))
-        machine.tookOver(lease(1, connection: 2, beat: 3))
-        #expect(machine.next(at(1)) == .settle(lease(1, connection: 2, beat: 3)))
+        #expect(machine.next(at(1)) == .takeOver(lease(1, heartbeat: 2)))
+        machine.tookOver(lease(1, connection: 2, heartbeat: 3))
+        #expect(machine.next(at(1)) == .settle(lease(1, connection: 2, heartbeat: 3)))
         machine.settled()
-        #expect(machine.next(at(1)) == .renew(lease(1, connection: 2, beat: 3)))
+        #expect(machine.next(at(1)) == .renew(lease(1, connection: 2, heartbeat: 3)))
         #expect(machine.number == .first)
     }
 
@@ -102,7 +102,7 @@ import Testing
     @Test func aLeaseThatHasExpiredMeanwhileIsNotTakenOver() {
         var machine = ready()
         machine.connectionLost()
-        #expect(machine.next(at(1)) == .takeOver(lease(1, beat: 2)))
+        #expect(machine.next(at(1)) == .takeOver(lease(1, heartbeat: 2)))
         machine.tookOver(nil)
         #expect(machine.number == LeaseNumber.first.next)
         #expect(machine.next(at(1)) == .begin)
@@ -120,7 +120,7 @@ import Testing
     @Test func anotherHistoryEndsTheLease() {
         var machine = ready()
         machine.start()
-        #expect(machine.next(at(1, history: 1)) == .giveUp(lease(1, beat: 2)))
+        #expect(machine.next(at(1, history: 1)) == .giveUp(lease(1, heartbeat: 2)))
         machine.gaveUp(for: 1)
         #expect(machine.number == LeaseNumber.first.next)
         #expect(machine.next(at(1, history: 1)) == .begin)
@@ -133,9 +133,9 @@ import Testing
     @Test func aComparisonIsWaitedFor() {
         var machine = ready()
         machine.start()
-        #expect(machine.next(at(1, history: 1, isComparing: true)) == .ready(lease(1, beat: 2)))
-        #expect(machine.next(at(1, history: 3, isComparing: true)) == .ready(lease(1, beat: 2)))
-        #expect(machine.next(at(1, history: 3)) == .giveUp(lease(1, beat: 2)))
+        #expect(machine.next(at(1, history: 1, isComparing: true)) == .ready(lease(1, heartbeat: 2)))
+        #expect(machine.next(at(1, history: 3, isComparing: true)) == .ready(lease(1, heartbeat: 2)))
+        #expect(machine.next(at(1, history: 3)) == .giveUp(lease(1, heartbeat: 2)))
         machine.gaveUp(for: 3)
         #expect(machine.number == LeaseNumber.first.next)
     }
@@ -153,7 +153,7 @@ import Testing
     @Test func aHistoryComesBeforeTakingOver() {
         var machine = ready()
         machine.connectionLost()
-        #expect(machine.next(at(1, history: 1)) == .giveUp(lease(1, beat: 2)))
+        #expect(machine.next(at(1, history: 1)) == .giveUp(lease(1, heartbeat: 2)))
     }
 
     // MARK: Every order
@@ -249,12 +249,13 @@ private struct LeaseWorld {
                 losses += 1
                 return machine.tookOver(nil)
             }
-            known = GatewayLease(gateway: known.gateway, connection: known.connection + 1, beat: known.beat + 1)
+            known = GatewayLease(
+                gateway: known.gateway, connection: known.connection + 1, heartbeat: known.heartbeat + 1)
             (row, own) = (known, known)
             machine.tookOver(known)
         case .begin:
             ids += 1
-            let new = GatewayLease(gateway: [UInt8](repeating: ids, count: 16), connection: 1, beat: 1)
+            let new = GatewayLease(gateway: [UInt8](repeating: ids, count: 16), connection: 1, heartbeat: 1)
             (row, own) = (new, new)
             isSettled = false
             machine.began(new)
@@ -270,8 +271,8 @@ private struct LeaseWorld {
                 isSettled = false
                 return machine.renewed(nil, now: circumstances.now)
             }
-            row?.beat += 1
-            machine.renewed(known.beat + 1, now: circumstances.now)
+            row?.heartbeat += 1
+            machine.renewed(known.heartbeat + 1, now: circumstances.now)
         case .ready(let lease):
             isReady = true
             #expect(own?.gateway == lease.gateway && own?.connection == lease.connection && isSettled)

@@ -91,7 +91,7 @@ final class FeedBench {
         _ change: (inout FeedSettings) -> Void = { _ in }
     ) throws -> FeedService {
         var settings = FeedSettings()
-        settings.beatMilliseconds = 50
+        settings.heartbeatMilliseconds = 50
         settings.expiryMilliseconds = 2_000
         settings.firstRetryMilliseconds = 10
         settings.maxRetryMilliseconds = 100

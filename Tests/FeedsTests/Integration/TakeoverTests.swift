@@ -93,8 +93,8 @@ import Tree
                     try bench.set("/a/k\(number)", .int(number))
                 }
                 try bench.drain(consumer, services[0], services[1])
-                for beat in try bench.log.feedBeats(otherThan: Batch.makeID()) {
-                    _ = try bench.log.endFeedWorker(beat)
+                for heartbeat in try bench.log.feedHeartbeats(otherThan: Batch.makeID()) {
+                    _ = try bench.log.endFeedWorker(heartbeat)
                 }
             }
             number += 1

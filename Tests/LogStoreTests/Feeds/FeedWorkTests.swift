@@ -184,14 +184,14 @@ import Testing
     @Test func whoGivesNoSignOfLifeIsEnded() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
-            let seen = try connection.feedBeats(otherThan: feeds.worker)
+            let seen = try connection.feedHeartbeats(otherThan: feeds.worker)
             #expect(seen.count == 1)
-            #expect(try connection.beatFeedWorker(feeds.other))
+            #expect(try connection.heartbeatFeedWorker(feeds.other))
             // The worker has sent a heartbeat since.
             #expect(try !connection.endFeedWorker(seen[0]))
-            let again = try connection.feedBeats(otherThan: feeds.worker)
+            let again = try connection.feedHeartbeats(otherThan: feeds.worker)
             #expect(try connection.endFeedWorker(again[0]))
-            #expect(try !connection.beatFeedWorker(feeds.other))
+            #expect(try !connection.heartbeatFeedWorker(feeds.other))
         }
     }
 }

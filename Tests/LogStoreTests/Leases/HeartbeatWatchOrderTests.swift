@@ -5,12 +5,12 @@ import Testing
 
 /// Checks that no live gateway's lease expires, and that every dead gateway's lease does. Simulates gateways and a
 /// watcher that is sometimes late, stopped or without the database, and compares with the actual events.
-@Suite struct BeatWatchOrderTests {
+@Suite struct HeartbeatWatchOrderTests {
     private static let expiry: Int64 = 1_000
-    private static let beat: Int64 = 200
+    private static let heartbeat: Int64 = 200
 
     private func watch() -> HeartbeatWatch {
-        HeartbeatWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
+        HeartbeatWatch(leaseExpiryMilliseconds: Self.expiry, heartbeatMilliseconds: Self.heartbeat)
     }
 
     /// The life of a gateway, with regular heartbeats until its death.
@@ -20,13 +20,13 @@ import Testing
         let start: Int64
         let death: Int64
 
-        func beat(at now: Int64) -> GatewayHeartbeat {
+        func heartbeat(at now: Int64) -> GatewayHeartbeat {
             let lived = min(now, death) - start
-            return GatewayHeartbeat(gateway: name, beat: lived / period, seenAt: "then")
+            return GatewayHeartbeat(gateway: name, heartbeat: lived / period, seenAt: "then")
         }
 
         /// Returns the time of the last heartbeat that is visible at `now`.
-        func lastBeat(at now: Int64) -> Int64 {
+        func lastHeartbeat(at now: Int64) -> Int64 {
             let lived = min(now, death) - start
             return start + lived / period * period
         }
@@ -53,11 +53,11 @@ import Testing
             // The database reads the heartbeats between request and answer.
             let seen = asked + Int64(random.below(100))
             now = seen + Int64(random.below(100))
-            let beats = lives.map { $0.beat(at: seen) }
-            for expired in watch.look(beats, asked: asked, answered: now) {
+            let heartbeats = lives.map { $0.heartbeat(at: seen) }
+            for expired in watch.look(heartbeats, asked: asked, answered: now) {
                 guard let life = lives.first(where: { $0.name == expired.gateway }) else { continue }
                 // The gateway has shown no heartbeat for the whole expiry.
-                #expect(seen - life.lastBeat(at: seen) >= Self.expiry, "seed \(seed), look \(looks)")
+                #expect(seen - life.lastHeartbeat(at: seen) >= Self.expiry, "seed \(seed), look \(looks)")
                 #expect(life.death < seen, "\(life.name) lives")
             }
             looks += 1
@@ -65,8 +65,8 @@ import Testing
         // Regular checks find all dead gateways and no others.
         var found: Set<String> = []
         for _ in 0..<20 {
-            now += Self.beat
-            for expired in watch.look(lives.map { $0.beat(at: now) }, asked: now, answered: now) {
+            now += Self.heartbeat
+            for expired in watch.look(lives.map { $0.heartbeat(at: now) }, asked: now, answered: now) {
                 found.insert(expired.gateway)
             }
         }
@@ -79,16 +79,16 @@ import Testing
         enum Event: CaseIterable { case stands, moves, late, failed }
         var count = 0
         /// - Parameter stood: The time since which checks on time have shown the same heartbeat, or nil if unknown.
-        func explore(_ watch: HeartbeatWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
+        func explore(_ watch: HeartbeatWatch, _ heartbeat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
             guard depth > 0 else { return }
             for event in Event.allCases {
-                var (watch, beat, now, stood) = (watch, beat, now, stood)
+                var (watch, heartbeat, now, stood) = (watch, heartbeat, now, stood)
                 switch event {
                 case .failed:
                     watch.forget()
                     stood = nil
                     now += 250
-                    explore(watch, beat, now, stood: stood, depth: depth - 1)
+                    explore(watch, heartbeat, now, stood: stood, depth: depth - 1)
                     continue
                 case .late:
                     // Longer than half of the expiry: the gateways may have been stopped as well.
@@ -96,18 +96,18 @@ import Testing
                     stood = nil
                 case .moves:
                     now += 250
-                    beat += 1
+                    heartbeat += 1
                     stood = nil
                 case .stands: now += 250
                 }
                 let expired = watch.look(
-                    [GatewayHeartbeat(gateway: "g", beat: beat, seenAt: "")], asked: now, answered: now)
+                    [GatewayHeartbeat(gateway: "g", heartbeat: heartbeat, seenAt: "")], asked: now, answered: now)
                 let since = stood ?? now
                 if expired.isEmpty == (now - since >= Self.expiry) {
                     Issue.record("\(event) at \(now), stands since \(since)")
                 }
                 count += 1
-                explore(watch, beat, now, stood: since, depth: depth - 1)
+                explore(watch, heartbeat, now, stood: since, depth: depth - 1)
             }
         }
         explore(watch(), 0, 0, stood: nil, depth: 8)
@@ -117,11 +117,15 @@ import Testing
     /// Checks that an ended lease is forgotten. A new lease has another id.
     @Test func whoIsNotSeenIsForgotten() {
         var watch = watch()
-        let beat = GatewayHeartbeat(gateway: "g", beat: 1, seenAt: "")
-        for look in 0..<4 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
+        let heartbeat = GatewayHeartbeat(gateway: "g", heartbeat: 1, seenAt: "")
+        for look in 0..<4 as Range<Int64> {
+            #expect(watch.look([heartbeat], asked: look * 250, answered: look * 250) == [])
+        }
         #expect(watch.look([], asked: 1_000, answered: 1_000) == [])
         // The same row appears again, as after a restore, and its time starts again.
-        for look in 5..<9 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
-        #expect(watch.look([beat], asked: 2_250, answered: 2_250) == [beat])
+        for look in 5..<9 as Range<Int64> {
+            #expect(watch.look([heartbeat], asked: look * 250, answered: look * 250) == [])
+        }
+        #expect(watch.look([heartbeat], asked: 2_250, answered: 2_250) == [heartbeat])
     }
 }
