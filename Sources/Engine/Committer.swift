@@ -27,12 +27,12 @@ final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
     private let desk = GatheringDesk(false)
-    private var jointSize: SharedTransactionSize
+    private var sharedSize: SharedTransactionSize
 
     /// - Parameter wake: ends the committer's wait for the database. Used by this committer only.
     init(_ core: EngineCore, index: Int, wake: WakeHandle) {
         self.core = core
-        jointSize = SharedTransactionSize(most: core.settings.jointNamespaces)
+        sharedSize = SharedTransactionSize(most: core.settings.sharedTransactionNamespaces)
         context = CommitterContext(core, index: index, wake: wake)
     }
 
@@ -53,14 +53,14 @@ final class Committer {
     /// Commits for the namespace and for those that wait after it in one transaction. Returns the namespaces with more
     /// work; nil if no other namespace waits or this one has to commit alone.
     private func workWithOthers(_ namespace: LiveNamespace) -> [LiveNamespace]? {
-        guard core.settings.jointNamespaces > 1, core.health.isUp, core.jobs.isWaitedFor else { return nil }
-        guard jointSize.next > 1 else {
-            jointSize.committed()
+        guard core.settings.sharedTransactionNamespaces > 1, core.health.isUp, core.jobs.isWaitedFor else { return nil }
+        guard sharedSize.next > 1 else {
+            sharedSize.committed()
             return nil
         }
-        var commit = SharedTransaction(context, namespaces: jointSize.next)
+        var commit = SharedTransaction(context, namespaces: sharedSize.next)
         guard let ended = commit.run(namespace) else { return nil }
-        if commit.isCommitted { jointSize.committed() } else { jointSize.failed() }
+        if commit.isCommitted { sharedSize.committed() } else { sharedSize.failed() }
         return ended.filter { $0.finishedTask(followsLog: true) }
     }
 

@@ -28,7 +28,8 @@ struct SharedTransaction {
     init(_ context: CommitterContext, namespaces: Int) {
         self.context = context
         let settings = context.core.settings
-        room = SharedTransactionLimits(namespaces: namespaces, rows: settings.jointRows, bytes: settings.maxBatchBytes)
+        room = SharedTransactionLimits(
+            namespaces: namespaces, rows: settings.sharedTransactionRows, bytes: settings.maxBatchBytes)
     }
 
     /// Maximum number of namespaces passed over because they have to commit alone.
@@ -37,7 +38,7 @@ struct SharedTransaction {
     /// Commits for the namespace and for those that wait after it. Returns the namespaces whose writes are answered;
     /// the others have been queued. Returns nil, without doing anything, if the namespace has to commit alone.
     mutating func run(_ first: LiveNamespace) -> [LiveNamespace]? {
-        guard let task = first.takeJointTask(room) else { return nil }
+        guard let task = first.takeSharedTask(room) else { return nil }
         let start = Clock.monotonicNanoseconds
         gather(task, of: first)
         context.core.jobs.addFirst(others.map { .goOn($0) } + passedOver.map { .work($0) })
@@ -54,7 +55,7 @@ struct SharedTransaction {
     // MARK: Collecting batches
 
     /// Nanoseconds for which batches are evaluated before those already evaluated are sent.
-    private var longest: UInt64 { UInt64(context.core.settings.jointEvaluationMicroseconds) * 1_000 }
+    private var longest: UInt64 { UInt64(context.core.settings.sharedTransactionEvaluationMicroseconds) * 1_000 }
 
     private mutating func gather(_ task: NamespaceTask, of first: LiveNamespace) {
         let start = Clock.monotonicNanoseconds
@@ -72,7 +73,7 @@ struct SharedTransaction {
 
     private mutating func another() -> (LiveNamespace, NamespaceTask)? {
         while passedOver.count < Self.mostPassedOver, let namespace = context.core.jobs.takeNamespace() {
-            if let task = namespace.takeJointTask(room) { return (namespace, task) }
+            if let task = namespace.takeSharedTask(room) { return (namespace, task) }
             passedOver.append(namespace)
         }
         return nil
@@ -111,14 +112,14 @@ struct SharedTransaction {
             isSent = true
             let times = try connection.commitJointly(
                 members.compactMap { $0.commit.progress.current?.batch },
-                lockMilliseconds: context.core.settings.jointLockMilliseconds)
+                lockMilliseconds: context.core.settings.sharedTransactionLockMilliseconds)
             metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
-            metrics.jointTransactions.add()
-            metrics.jointNamespaces.add(members.count)
+            metrics.sharedTransactions.add()
+            metrics.sharedTransactionNamespaces.add(members.count)
             return goOn(.committed, times)
         } catch {
             isCommitted = false
-            metrics.jointRetries.add()
+            metrics.sharedTransactionRetries.add()
             if error.isConnectionLost, isSent { return goOn(.unknown, error: error) }
             if error.isConnectionLost { context.connection.drop() }
             if error.isLockTimeout { leaveAsideWhoIsLocked() }

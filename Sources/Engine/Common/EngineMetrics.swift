@@ -16,10 +16,10 @@ public final class EngineMetrics: Sendable {
     /// Batches that failed because another gateway had moved the head.
     public let conflicts = Counter()
     /// Committed shared transactions, and the number of namespaces in them.
-    public let jointTransactions = Counter()
-    public let jointNamespaces = Counter()
+    public let sharedTransactions = Counter()
+    public let sharedTransactionNamespaces = Counter()
     /// Shared transactions that failed. Each of their batches then continued alone.
-    public let jointRetries = Counter()
+    public let sharedTransactionRetries = Counter()
     public let unknownCommits = Counter()
     /// Named writes that were answered without being executed, because they had been executed before.
     public let repeatedWrites = Counter()

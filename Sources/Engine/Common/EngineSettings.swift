@@ -18,14 +18,14 @@ public struct EngineSettings: Sendable {
     /// previous one.
     public var batchesUnderWay = 2
     /// Maximum number of namespaces whose batches share one SQL transaction; 1: each has its own.
-    public var jointNamespaces = 64
+    public var sharedTransactionNamespaces = 64
     /// Maximum number of rows in the writes of one shared transaction. `maxBatchBytes` limits the bytes of
     /// their values.
-    public var jointRows = 1_000
+    public var sharedTransactionRows = 1_000
     /// Maximum time that a shared transaction waits for one lock before each of its batches continues alone.
-    public var jointLockMilliseconds: Milliseconds = 10
+    public var sharedTransactionLockMilliseconds: Milliseconds = 10
     /// Time for which a committer evaluates batches for a shared transaction before it sends those that are evaluated.
-    public var jointEvaluationMicroseconds: Int64 = 5_000
+    public var sharedTransactionEvaluationMicroseconds: Int64 = 5_000
     /// Maximum number of a namespace's writes that may wait for a commit; further writes are rejected.
     public var maxWaitingWrites = 50_000
     /// Maximum number of bytes of values in a namespace's waiting writes; further writes are rejected.

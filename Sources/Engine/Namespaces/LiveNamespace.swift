@@ -341,8 +341,8 @@ private final class SnapshotSink: WriteSink {
 /// A namespace in shared transactions. For the committer that has the namespace.
 extension LiveNamespace {
     /// Returns the next task of the working committer if it may be part of a shared transaction.
-    func takeJointTask(_ room: SharedTransactionLimits) -> NamespaceTask? {
-        scheduling.withLock { $0.takeJointTask(room, settings, at: published.snapshot) }
+    func takeSharedTask(_ room: SharedTransactionLimits) -> NamespaceTask? {
+        scheduling.withLock { $0.takeSharedTask(room, settings, at: published.snapshot) }
     }
 
     /// Records that a shared transaction processed a batch of the namespace, and whether that delayed the others for

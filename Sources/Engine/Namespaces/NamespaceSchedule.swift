@@ -145,7 +145,7 @@ struct NamespaceSchedule: Sendable {
     /// to be done alone.
     ///
     /// - Parameter snapshot: the namespace's present snapshot.
-    mutating func takeJointTask(
+    mutating func takeSharedTask(
         _ room: SharedTransactionLimits, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
         guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,

@@ -78,7 +78,7 @@ struct WriteQueue {
     /// - Parameter root: the tree to which the writes apply. A removal contains no rows, but may touch many.
     func fits(rows: Int, bytes: Int, _ settings: EngineSettings, _ root: Node) -> Bool {
         guard !isEmpty, count <= rows, byteCount <= bytes else { return false }
-        let most = min(settings.jointRows, settings.largeWriteRows)
+        let most = min(settings.sharedTransactionRows, settings.largeWriteRows)
         var brought = 0
         for item in waiting[first...] {
             brought += item.write.rowCount

@@ -42,9 +42,9 @@ import Testing
         Scenario(
             "one among others",
             CommitWorld(
-                1, .init(losses: 2, foreign: 2, errors: 1, lockConflicts: 1, refusals: 1, joint: 2, deadlines: 1))),
-        Scenario("two among others", CommitWorld(2, .init(losses: 2, foreign: 1, joint: 2))),
-        Scenario("two among others with one claim", CommitWorld(2, claim: true, .init(losses: 2, joint: 2))),
+                1, .init(losses: 2, foreign: 2, errors: 1, lockConflicts: 1, refusals: 1, shared: 2, deadlines: 1))),
+        Scenario("two among others", CommitWorld(2, .init(losses: 2, foreign: 1, shared: 2))),
+        Scenario("two among others with one claim", CommitWorld(2, claim: true, .init(losses: 2, shared: 2))),
         Scenario("three", CommitWorld(3, .init(losses: 1))),
     ]
 

@@ -191,18 +191,18 @@ extension CommitWorld {
                 })
         }
         errors(index, &found, isLockWaitedFor: !isMine)
-        jointTries(index, isLocked: isLocked, &found)
+        sharedTransactionTries(index, isLocked: isLocked, &found)
     }
 
     /// Adds the results of a batch that is sent with batches of other namespaces, one of which causes a rollback of the
     /// transaction. (The other results of such a transaction are those of a single batch.)
-    func jointTries(_ index: Int, isLocked: Bool, _ found: inout [CommitWorld]) {
-        guard budget.joint > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else {
+    func sharedTransactionTries(_ index: Int, isLocked: Bool, _ found: inout [CommitWorld]) {
+        guard budget.shared > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else {
             return
         }
         found.append(
             with {
-                $0.budget.joint -= 1
+                $0.budget.shared -= 1
                 let now = CommitMachine.Circumstances(now: 0, isDatabaseUp: true, isStopping: false)
                 guard case .alone = SharedTransactionOutcome.cameToNothing.continuation(now) else {
                     return $0.violated("goes on with what was rolled back")

@@ -23,7 +23,7 @@ struct CommitWorld: Hashable {
         /// Evaluations in which all writes are refused.
         var refusals = 0
         /// Transactions with batches of other namespaces that are rolled back.
-        var joint = 0
+        var shared = 0
         /// Whether the deadline can pass.
         var deadlines = 0
     }

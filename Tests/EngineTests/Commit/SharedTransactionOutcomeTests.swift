@@ -114,7 +114,7 @@ import Tree
 
     private func joins(_ schedule: NamespaceSchedule, known: Int64 = 3) -> Bool {
         var schedule = schedule
-        return schedule.takeJointTask(room, EngineSettings(), at: snapshot(known)) != nil
+        return schedule.takeSharedTask(room, EngineSettings(), at: snapshot(known)) != nil
     }
 
     @Test func littleWorkJoins() {
@@ -138,7 +138,7 @@ import Tree
     /// A removal adds no rows, and is measured by the rows that it removes.
     @Test(arguments: [(10, true), (11, false)]) func removalsAreMeasuredByWhatTheyRemove(rows: Int64, fits: Bool) {
         var settings = EngineSettings()
-        settings.jointRows = 10
+        settings.sharedTransactionRows = 10
         let wide = Node(children: (0..<rows).map { (Key("k\($0)"), Node.int($0)) })
         let root = Node(children: [(Key("wide"), wide), (Key("other"), .int(1))])
         let writes = [Write.set("wide", .null), .update("", [("wide", .null)]), .set("wide", .int(1))]
@@ -147,7 +147,7 @@ import Tree
             let item = WriteQueue.Waiting(write: write, sink: CollectingSink(), token: 1, deadline: .max)
             _ = schedule.add(item, settings, outage: nil)
             // A write that replaces also brings a row of its own.
-            let joins = schedule.takeJointTask(room, settings, at: snapshot(3, root)) != nil
+            let joins = schedule.takeSharedTask(room, settings, at: snapshot(3, root)) != nil
             #expect(joins == (number < 2 ? fits : false), "\(number)")
         }
     }
@@ -175,7 +175,7 @@ import Tree
     @Test func whatGoesAloneIsStillThere() {
         var contended = schedule(2)
         contended.noteContention(true)
-        #expect(contended.takeJointTask(room, EngineSettings(), at: snapshot()) == nil)
+        #expect(contended.takeSharedTask(room, EngineSettings(), at: snapshot()) == nil)
         #expect(contended.takeTask(EngineSettings()).batch.count == 2)
     }
 }

@@ -30,8 +30,8 @@ import Tree
                 #expect(sink.all(3)?.sorted { $0.key < $1.key }.map(\.value.committedSeq) == [2, 3, 4])
                 #expect(sink.order == [0, 1, 2] && sink.repeated.isEmpty)
             }
-            #expect(held.engine.metrics.jointTransactions.current == 1)
-            #expect(held.engine.metrics.jointNamespaces.current == 8)
+            #expect(held.engine.metrics.sharedTransactions.current == 1)
+            #expect(held.engine.metrics.sharedTransactionNamespaces.current == 8)
             for listener in listeners {
                 let reported = try #require(listener.wait { $0.seqs.count == 3 })
                 #expect(reported.seqs == [2, 3, 4] && reported.mistakes.isEmpty)
@@ -52,7 +52,7 @@ import Tree
             try held.letGo()
             for (number, sink) in sinks.enumerated() where number != 3 { #expect(sink.outcome(1)?.committedSeq == 2) }
             #expect(sinks[3].outcomes.isEmpty)
-            #expect(held.engine.metrics.jointRetries.current >= 1)
+            #expect(held.engine.metrics.sharedTransactionRetries.current >= 1)
             try writer.executeScript("commit")
             #expect(sinks[3].outcome(1)?.committedSeq == 3)
             try checkCounts(held.url, namespaces.filter { $0.name != "n3" }, counts: 2)
@@ -111,7 +111,7 @@ import Tree
             for (namespace, sink) in zip(those, sinks) { namespace.submit(named(), to: sink, token: 1) }
             try fresh.letGo()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2) }
-            #expect(fresh.engine.metrics.jointRetries.current == 1)
+            #expect(fresh.engine.metrics.sharedTransactionRetries.current == 1)
             try checkCounts(held.url, those, counts: 2)
         }
     }
@@ -138,7 +138,7 @@ import Tree
                 if case .denied = first { #expect(number != 2) } else { #expect(number == 2) }
                 #expect(sink.outcome(2)?.committedSeq == (number == 2 ? 4 : 2))
             }
-            #expect(held.engine.metrics.jointTransactions.current == 1)
+            #expect(held.engine.metrics.sharedTransactions.current == 1)
             try checkCounts(held.url, namespaces, counts: 7)
         }
     }

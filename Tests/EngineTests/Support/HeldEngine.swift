@@ -27,7 +27,7 @@ final class HeldEngine {
             settings.committers = committers
             settings.commitDeadlineMilliseconds = 20_000
             // However busy the machine is, no namespace is left out or counts as slow.
-            settings.jointEvaluationMicroseconds = 2_000_000
+            settings.sharedTransactionEvaluationMicroseconds = 2_000_000
             change(&settings)
         }
         names = (0..<committers).map { "\(name)\($0)" }

@@ -6,7 +6,7 @@ import Testing
 import Tree
 
 /// Tests of transactions with batches of several namespaces: the rows that they write, and the state that they leave.
-@Suite struct JointTests {
+@Suite struct SharedCommitTests {
     /// A copy of a batch with additional fields.
     private func batch(
         _ batch: Batch, after expectedBatch: [UInt8]? = nil, claims: [SessionClaim] = [], origin: Origin? = nil

@@ -7,13 +7,13 @@ import Testing
 import Tree
 
 /// Checks several engines whose transactions contain the same namespaces, and a server without its standby.
-@Suite struct JointRivalsTests {
+@Suite struct SharedTransactionRivalsTests {
     /// All engines lock namespaces in one order, so a wait for locks beyond PostgreSQL's deadlock timeout never ends in
     /// a deadlock.
     @Test func enginesWithTheSameNamespacesDoNotLockOneAnotherOut() throws {
         try withDatabase { url in
             let held = try ["a", "b"].map { name in
-                try HeldEngine(url, name: name) { $0.jointLockMilliseconds = 15_000 }
+                try HeldEngine(url, name: name) { $0.sharedTransactionLockMilliseconds = 15_000 }
             }
             defer { for one in held { one.stop() } }
             var random = SeededGenerator(seed: 3)
@@ -40,7 +40,7 @@ import Tree
                 }
             }
             let metrics = held.map(\.engine.metrics)
-            #expect(metrics.reduce(0) { $0 + $1.jointTransactions.current } >= 4)
+            #expect(metrics.reduce(0) { $0 + $1.sharedTransactions.current } >= 4)
             let administrator = try PostgresConnection(url)
             defer { administrator.close() }
             let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
@@ -52,7 +52,7 @@ import Tree
     /// then each is answered once.
     @Test func committedWithoutTheStandby() throws {
         let server = try LonelyServer()
-        let held = try HeldEngine(server.url) { $0.jointLockMilliseconds = 20_000 }
+        let held = try HeldEngine(server.url) { $0.sharedTransactionLockMilliseconds = 20_000 }
         defer { held.stop() }
         let namespaces = try (0..<4).map { try held.engine.namespace("n\($0)") }
         for namespace in namespaces { #expect(namespace.write(.increment("n"))?.committedSeq == 1) }
@@ -71,7 +71,7 @@ import Tree
         for sink in sinks { #expect(sink.outcomes.isEmpty) }
         try server.synchronous(false)
         for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2 && sink.repeated.isEmpty) }
-        #expect(held.engine.metrics.jointTransactions.current == 0)
+        #expect(held.engine.metrics.sharedTransactions.current == 0)
         try checkCounts(server.url, namespaces, counts: 2)
     }
 }

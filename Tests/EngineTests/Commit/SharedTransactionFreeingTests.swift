@@ -9,7 +9,7 @@ import Tree
 
 /// Checks that namespaces that share a transaction don't wait for another's slow batch, and that a slow namespace is
 /// excluded.
-@Suite struct JointFreeingTests {
+@Suite struct SharedTransactionFreeingTests {
     /// Returns a session that has locked a namespace's head.
     private func locking(_ url: PostgresURL, _ name: String) throws -> PostgresConnection {
         let session = try PostgresConnection(url.withApplicationName("psql"))
@@ -41,7 +41,7 @@ import Tree
             #expect(late[0].outcomes.isEmpty)
             try writer.executeScript("rollback")
             #expect(late[0].outcome(1)?.committedSeq == 2)
-            #expect(held.engine.metrics.jointRetries.current == 0)
+            #expect(held.engine.metrics.sharedTransactionRetries.current == 0)
             try checkCounts(held.url, others, counts: 3)
             try checkCounts(held.url, [namespaces[3]], counts: 2)
         }
@@ -91,8 +91,8 @@ import Tree
             try held.letGo()
             for sink in sinks + ended { #expect(sink.outcome(1)?.committedSeq == 2) }
             let metrics = held.engine.metrics
-            #expect(metrics.jointTransactions.current == 1 && metrics.jointNamespaces.current == 7)
-            #expect(metrics.jointRetries.current == 0)
+            #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
+            #expect(metrics.sharedTransactionRetries.current == 0)
             #expect(try log.session(namespaces[2].id, "session") == nil)
             try checkCounts(held.url, namespaces, counts: 2)
         }
@@ -101,7 +101,7 @@ import Tree
     /// The rows that a removal deletes count towards the limit, though it adds none.
     @Test func removalsOfManyRowsGoAlone() throws {
         try withHeldEngine {
-            $0.jointRows = 40
+            $0.sharedTransactionRows = 40
         } _: { held, _, namespaces in
             let wide = Node(children: (0..<60 as Range<Int64>).map { (Key("k\($0)"), Node.int($0)) })
             for namespace in namespaces[4...5] { _ = namespace.write(.set("wide", wide)) }
@@ -112,7 +112,7 @@ import Tree
             try held.letGo()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq != nil) }
             let metrics = held.engine.metrics
-            #expect(metrics.jointTransactions.current == 1 && metrics.jointNamespaces.current == 7)
+            #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
             try checkCounts(held.url, namespaces.filter { $0.name != "n4" }, counts: 7)
             try checkCounts(held.url, [namespaces[4]], counts: 1)
         }
@@ -141,13 +141,13 @@ import Tree
             try writer.executeScript("rollback")
             for sink in first { #expect(sink.outcome(1)?.committedSeq == 2) }
             let metrics = held.engine.metrics
-            #expect(metrics.jointRetries.current == 1 && metrics.jointTransactions.current == 0)
+            #expect(metrics.sharedTransactionRetries.current == 1 && metrics.sharedTransactions.current == 0)
             try held.hold()
             let second = submit(.increment("n"), to: namespaces, token: 2)
             try held.letGo()
             for sink in second { #expect(sink.outcome(2)?.committedSeq == 3) }
             // Half of the allowed number is still enough.
-            #expect(metrics.jointTransactions.current == 1 && metrics.jointNamespaces.current == 7)
+            #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
             try checkCounts(held.url, namespaces, counts: 3)
         }
     }
@@ -171,18 +171,18 @@ import Tree
     @Test func whoseListenersTakeLongStandsAside() throws {
         try withHeldEngine {
             // Long enough that no other namespace counts as slow on a busy machine.
-            $0.jointEvaluationMicroseconds = 800_000
+            $0.sharedTransactionEvaluationMicroseconds = 800_000
         } _: { held, _, namespaces in
             let listener = SlowListener(milliseconds: 450)
             _ = namespaces[5].subscribe(listener, at: .root)
             var together: [Int] = []
             for round in 1...3 as ClosedRange<UInt64> {
-                let before = held.engine.metrics.jointNamespaces.current
+                let before = held.engine.metrics.sharedTransactionNamespaces.current
                 try held.hold()
                 let sinks = submit(.increment("n"), to: namespaces, token: round)
                 try held.letGo()
                 for sink in sinks { #expect(sink.outcome(round)?.committedSeq == Int64(round) + 1) }
-                together.append(held.engine.metrics.jointNamespaces.current - before)
+                together.append(held.engine.metrics.sharedTransactionNamespaces.current - before)
             }
             #expect(together == [8, 8, 7])
             namespaces[5].unsubscribe(listener, at: .root)

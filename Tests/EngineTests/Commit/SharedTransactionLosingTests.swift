@@ -9,7 +9,7 @@ import Tree
 
 /// Checks transactions of several namespaces whose outcome the gateway does not receive, and engines that stop
 /// meanwhile.
-@Suite struct JointLosingTests {
+@Suite struct SharedTransactionLosingTests {
     private static let sign = Array("append_log_joint#".utf8)
 
     /// The connection is lost in the transaction, and the next connection in the first search for the transaction's
@@ -85,7 +85,7 @@ import Tree
     @Test(arguments: [0, 20_000] as [Int64], [false, true])
     func stoppingInTheTransaction(milliseconds: Int64, isConflict: Bool) throws {
         try withHeldEngine {
-            $0.jointLockMilliseconds = 20_000
+            $0.sharedTransactionLockMilliseconds = 20_000
         } _: { held, _, namespaces in
             try held.hold()
             let writer = try PostgresConnection(held.url.withApplicationName("psql"))
@@ -116,7 +116,7 @@ import Tree
                 let seq = sink.outcomes[1]?.committedSeq
                 #expect(seq == (isConflict && number == 3 ? 3 : 2) && sink.repeated.isEmpty)
             }
-            #expect(held.engine.metrics.jointTransactions.current == (isConflict ? 0 : 1))
+            #expect(held.engine.metrics.sharedTransactions.current == (isConflict ? 0 : 1))
             for (number, namespace) in namespaces.enumerated() {
                 let stored = try StoredState(held.url, namespace.name)
                 stored.check()
