@@ -26,7 +26,7 @@ import Runtime
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
-    private let desk = GatheringDesk(false)
+    private let delaySignal = CommitDelayCondition(false)
     private var sharedSize: SharedTransactionSize
 
     /// - Parameter wake: ends the committer's wait for the database. Used by this committer only.
@@ -86,7 +86,7 @@ final class Committer {
     /// Returns false if the log could not be read. Then the tail's next check causes another attempt, and the head
     /// found before does not.
     private func work(_ namespace: LiveNamespace) -> Bool {
-        if !core.jobs.isWaitedFor { namespace.gather(at: desk) }
+        if !core.jobs.isWaitedFor { namespace.delayCommit(at: delaySignal) }
         let task = namespace.takeTask()
         guard core.health.isUp || context.connection.answers() else {
             context.answers.fail(task.batch, .unavailable(core.health.reason))

@@ -59,7 +59,7 @@ import Tree
 
     /// Returns every row of a tree.
     private static func rows(_ root: Node) -> [[UInt8]: Node] {
-        var rows = RowDiff(Gathered())
+        var rows = RowDiff(Collected())
         rows.compare(.null, root, changedAt: .root)
         return rows.sink.rows
     }
@@ -70,7 +70,7 @@ import Tree
         return changed
     }
 
-    private struct Gathered: RowSink {
+    private struct Collected: RowSink {
         var rows: [[UInt8]: Node] = [:]
         mutating func row(_ path: [UInt8], old: Node, new: Node) { rows[path] = new }
     }

@@ -13,7 +13,7 @@ final class TransactionTree {
         /// All transactions at and below the point, in the order in which they were begun.
         var all: [Transaction] {
             var found: [Transaction] = []
-            gather(&found)
+            collect(&found)
             return found.sorted { $0.id < $1.id }
         }
 
@@ -23,9 +23,9 @@ final class TransactionTree {
             queue.allSatisfy { $0.status == .ready } && children.values.allSatisfy(\.isReady)
         }
 
-        private func gather(_ found: inout [Transaction]) {
+        private func collect(_ found: inout [Transaction]) {
             found += queue
-            for child in children.values { child.gather(&found) }
+            for child in children.values { child.collect(&found) }
         }
 
         /// Visits the topmost points at or below this one that have transactions.

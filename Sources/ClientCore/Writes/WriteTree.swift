@@ -212,7 +212,7 @@ extension WriteTree {
         guard !base.priority.isNull || point.children[.priority] != nil else { return nil }
         var steps: [WriteID: [Change]] = [:]
         var removes = false
-        gather(point, Path(), after, filter) { id, path, value in
+        collect(point, Path(), after, filter) { id, path, value in
             steps[id, default: []].append(Change(path: path, value: value))
             if value.isNull, !path.namesPriority { removes = true }
         }
@@ -225,7 +225,7 @@ extension WriteTree {
         return node
     }
 
-    private static func gather(
+    private static func collect(
         _ point: Point, _ path: Path, _ after: WriteID, _ filter: WriteFilter,
         _ body: (WriteID, Path, Node) -> Void
     ) {
@@ -234,7 +234,7 @@ extension WriteTree {
             for entry in below.entries where entry.id > after && filter.admits(entry) {
                 body(entry.id, childPath, entry.value)
             }
-            gather(below, childPath, after, filter, body)
+            collect(below, childPath, after, filter, body)
         }
     }
 }

@@ -121,7 +121,7 @@ struct CommitChain {
     // MARK: Outcomes
 
     private mutating func receive() {
-        namespace.stopGathering()
+        namespace.endDelay()
         var first = underWay.removeFirst()
         let outcome = first.commit.receive()
         var behind: [Member] = []

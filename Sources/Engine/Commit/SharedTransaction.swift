@@ -40,7 +40,7 @@ struct SharedTransaction {
     mutating func run(_ first: LiveNamespace) -> [LiveNamespace]? {
         guard let task = first.takeSharedTask(room) else { return nil }
         let start = Clock.monotonicNanoseconds
-        gather(task, of: first)
+        prepare(task, of: first)
         context.core.jobs.addFirst(others.map { .goOn($0) } + passedOver.map { .work($0) })
         return commit().map { commit in
             let (namespace, writes) = (commit.progress.namespace, commit.progress.waiting.count)
@@ -57,7 +57,7 @@ struct SharedTransaction {
     /// Nanoseconds for which batches are evaluated before those already evaluated are sent.
     private var longest: UInt64 { UInt64(context.core.settings.sharedTransactionEvaluationMicroseconds) * 1_000 }
 
-    private mutating func gather(_ task: NamespaceTask, of first: LiveNamespace) {
+    private mutating func prepare(_ task: NamespaceTask, of first: LiveNamespace) {
         let start = Clock.monotonicNanoseconds
         var now = start
         var next: (namespace: LiveNamespace, task: NamespaceTask)? = (first, task)

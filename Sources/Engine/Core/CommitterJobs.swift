@@ -47,9 +47,9 @@ final class CommitterJobs: Sendable {
     }
     private let state = Mutex(State())
     /// The condition on which each committer waits.
-    private let desks: [Condition<Job?>]
+    private let assignments: [Condition<Job?>]
 
-    init(committers: Int) { desks = (0..<committers).map { _ in Condition(nil) } }
+    init(committers: Int) { assignments = (0..<committers).map { _ in Condition(nil) } }
 
     /// Adds a job for the first free committer. Never blocks.
     func add(_ job: Job) {
@@ -58,7 +58,7 @@ final class CommitterJobs: Sendable {
             state.waiting.append(job)
             return nil
         }
-        if let committer { desks[committer].signal { $0 = job } }
+        if let committer { assignments[committer].signal { $0 = job } }
     }
 
     /// Adds jobs before all waiting jobs. Committers call it.
@@ -69,7 +69,7 @@ final class CommitterJobs: Sendable {
             state.putFirst(Array(jobs.dropFirst(given.count)))
             return given
         }
-        for (committer, job) in given { desks[committer].signal { $0 = job } }
+        for (committer, job) in given { assignments[committer].signal { $0 = job } }
     }
 
     /// Returns the next job of a committer; blocks until there is one.
@@ -84,9 +84,9 @@ final class CommitterJobs: Sendable {
             return nil
         }
         if let job { return job }
-        return desks[committer].wait { desk in
-            defer { desk = nil }
-            return desk
+        return assignments[committer].wait { assignment in
+            defer { assignment = nil }
+            return assignment
         } ?? .stop
     }
 
@@ -101,5 +101,5 @@ final class CommitterJobs: Sendable {
     var idleCount: Int { state.withLock { $0.idle.count } }
 
     /// Ends all committers after the waiting jobs.
-    func stop() { for _ in desks { add(.stop) } }
+    func stop() { for _ in assignments { add(.stop) } }
 }

@@ -70,14 +70,14 @@ struct CommitDelay: Sendable {
 }
 
 /// The condition on which a committer waits for more writes of its namespace; true once they are there.
-typealias GatheringDesk = Condition<Bool>
+typealias CommitDelayCondition = Condition<Bool>
 
 /// Signals a committer that waits for more writes. Any thread; never blocks.
 protocol CommitDelaySignal: AnyObject, Sendable {
     func ring()
 }
 
-extension GatheringDesk: CommitDelaySignal where Value == Bool {
+extension CommitDelayCondition: CommitDelaySignal where Value == Bool {
     func ring() { signal { $0 = true } }
 }
 

@@ -46,7 +46,7 @@ public final class LiveNamespace: Sendable {
         scheduling = Mutex(
             NamespaceSchedule(
                 head: snapshot.seq,
-                gathering: CommitDelay(longest: UInt64(max(0, settings.batchWaitMicroseconds)) * 1_000)))
+                commitDelay: CommitDelay(longest: UInt64(max(0, settings.batchWaitMicroseconds)) * 1_000)))
         self.settings = settings
         self.memory = memory
         indexes = IndexCache(memory)
@@ -125,12 +125,12 @@ public final class LiveNamespace: Sendable {
 
     /// Queues a write after the waiting ones.
     func enqueue(_ item: WriteQueue.Waiting) {
-        let (refusal, gatherer, isNew) = scheduling.withLock { state in
+        let (refusal, delayed, isNew) = scheduling.withLock { state in
             let refusal = state.add(item, settings, outage: health?.refusal)
-            return (refusal, state.takeGatherer(), refusal == nil && state.schedule())
+            return (refusal, state.takeDelayed(), refusal == nil && state.schedule())
         }
         if let refusal { item.sink.complete([(item.token, .failed(refusal))]) }
-        gatherer?.ring()
+        delayed?.ring()
         if isNew { host.schedule(self) }
     }
 
@@ -202,13 +202,13 @@ public final class LiveNamespace: Sendable {
 
     /// Waits for more writes for the next batch, if the delay is worthwhile. Only for the committer that has the
     /// namespace.
-    func gather(at desk: GatheringDesk) {
+    func delayCommit(at delaySignal: CommitDelayCondition) {
         let now = Clock.monotonicNanoseconds
-        guard let deadline = scheduling.withLock({ $0.gather(at: desk, now: now) }) else { return }
-        _ = desk.wait(untilNanoseconds: deadline) { $0 ? true : nil }
-        stopGathering()
+        guard let deadline = scheduling.withLock({ $0.delayCommit(at: delaySignal, now: now) }) else { return }
+        _ = delaySignal.wait(untilNanoseconds: deadline) { $0 ? true : nil }
+        endDelay()
         // A thread that took the condition may signal only now. Then the next wait ends immediately, and checks again.
-        desk.withLock { $0 = false }
+        delaySignal.withLock { $0 = false }
     }
 
     /// Returns the task that the working committer may do after a batch that is being committed.
@@ -217,14 +217,14 @@ public final class LiveNamespace: Sendable {
     ///   - head: the end of the log after that batch.
     ///   - wake: is woken when a task is available, if one is expected.
     func takeTaskBehind(_ head: Int64, wake: WakeHandle) -> NamespaceSchedule.TaskBehind {
-        scheduling.withLock { $0.takeTaskBehind(head, settings, bell: wake) }
+        scheduling.withLock { $0.takeTaskBehind(head, settings, signal: wake) }
     }
 
     /// Puts writes back that were taken after a batch and of which nothing was written; they come first again.
     func putBack(_ batch: [WriteQueue.Waiting]) { scheduling.withLock { $0.putBack(batch) } }
 
     /// Cancels the signal for more writes.
-    func stopGathering() { scheduling.withLock { $0.stopGathering() } }
+    func endDelay() { scheduling.withLock { $0.endDelay() } }
 
     /// Records that the working committer has ended a batch.
     ///

@@ -20,9 +20,9 @@ struct NamespaceSchedule: Sendable {
     private(set) var isSuspect = false
     /// Whether a committer has the namespace, or the namespace waits for one.
     private(set) var isScheduled = false
-    private var gathering: CommitDelay
+    private var commitDelay: CommitDelay
     /// The committer that waits for more writes before it takes the next batch, and the number of writes.
-    private var gatherer: (bell: any CommitDelaySignal, expected: Int)?
+    private var delayed: (signal: any CommitDelaySignal, expected: Int)?
     /// The reason why new writes are rejected.
     var refusal: EngineError?
     /// Whether the committers have ended.
@@ -35,11 +35,11 @@ struct NamespaceSchedule: Sendable {
 
     /// - Parameters:
     ///   - head: the seq of the namespace's snapshot.
-    ///   - gathering: decides when a batch waits for more writes.
-    init(head: Int64, gathering: CommitDelay = CommitDelay(longest: 0)) {
+    ///   - commitDelay: decides when a batch waits for more writes.
+    init(head: Int64, commitDelay: CommitDelay = CommitDelay(longest: 0)) {
         remoteHead = head
         reportedSeq = head
-        self.gathering = gathering
+        self.commitDelay = commitDelay
     }
 
     /// The number of waiting writes.
@@ -110,27 +110,27 @@ struct NamespaceSchedule: Sendable {
     // MARK: Commit delay
 
     /// Returns the deadline until which the committer waits for more writes; nil if it does not wait.
-    mutating func gather(at desk: any CommitDelaySignal, now: UInt64) -> UInt64? {
-        guard let (expected, deadline) = gathering.wait(queued: queue.count, now: now) else { return nil }
-        gatherer = (desk, expected)
+    mutating func delayCommit(at delaySignal: any CommitDelaySignal, now: UInt64) -> UInt64? {
+        guard let (expected, deadline) = commitDelay.wait(queued: queue.count, now: now) else { return nil }
+        delayed = (delaySignal, expected)
         return deadline
     }
 
     /// Removes and returns the signal of the waiting committer once enough writes are there.
-    mutating func takeGatherer() -> (any CommitDelaySignal)? {
-        guard let waiting = gatherer, queue.count >= waiting.expected else { return nil }
-        gatherer = nil
-        return waiting.bell
+    mutating func takeDelayed() -> (any CommitDelaySignal)? {
+        guard let waiting = delayed, queue.count >= waiting.expected else { return nil }
+        delayed = nil
+        return waiting.signal
     }
 
     /// Ends the committer's wait.
-    mutating func stopGathering() { gatherer = nil }
+    mutating func endDelay() { delayed = nil }
 
     /// Records that the committer has ended a batch of so many writes, which took so many nanoseconds.
     ///
     /// - Parameter underWay: the number of writes in batches that were sent after it.
     mutating func batchEnded(writes: Int, underWay: Int, took: UInt64, now: UInt64) {
-        gathering.batchEnded(answered: writes, waiting: queue.count, underWay: underWay, took: took, now: now)
+        commitDelay.batchEnded(answered: writes, waiting: queue.count, underWay: underWay, took: took, now: now)
     }
 
     // MARK: Doing work
@@ -159,7 +159,7 @@ struct NamespaceSchedule: Sendable {
     /// The task that the committer may do after a batch that is being committed.
     enum TaskBehind {
         case batch([WriteQueue.Waiting])
-        /// More writes are expected; `bell` is signaled once there are enough.
+        /// More writes are expected; `signal` is signaled once there are enough.
         case notYet
         /// None until the batch has been answered.
         case no
@@ -167,16 +167,16 @@ struct NamespaceSchedule: Sendable {
 
     /// - Parameters:
     ///   - head: the end of the log after all batches in flight.
-    ///   - bell: is signaled once the expected writes are there.
+    ///   - signal: is signaled once the expected writes are there.
     mutating func takeTaskBehind(
-        _ head: Int64, _ settings: EngineSettings, bell: any CommitDelaySignal
+        _ head: Int64, _ settings: EngineSettings, signal: any CommitDelaySignal
     ) -> TaskBehind {
         guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
-            let writes = gathering.behind(batches: settings.batchesUnderWay)
+            let writes = commitDelay.behind(batches: settings.batchesUnderWay)
         else { return .no }
         let expected = min(writes, settings.maxBatchWrites)
         guard queue.count >= expected else {
-            gatherer = (bell, expected)
+            delayed = (signal, expected)
             return .notYet
         }
         let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
@@ -198,7 +198,7 @@ struct NamespaceSchedule: Sendable {
     /// Puts writes back that were taken after a batch and must not be sent there; they come first again.
     mutating func putBack(_ batch: [WriteQueue.Waiting]) {
         queue.putBack(batch)
-        gathering.wasForNothing()
+        commitDelay.wasForNothing()
     }
 
     /// Makes the namespace commit alone for a while, because it delayed others.

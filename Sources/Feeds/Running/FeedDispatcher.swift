@@ -33,20 +33,20 @@ final class FeedDispatcher: Sendable {
     /// - Parameter look: Called at least once a second with the time in monotonic milliseconds, to check the
     ///   deadlines of other components.
     func run(_ readers: FeedReaders, _ writer: FeedWriter, _ look: (Milliseconds) -> Void) {
-        let desk = FeedDispatcherState(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
+        let state = FeedDispatcherState(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
         while true {
-            let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
+            let pause = state.millisecondsToNext(Clock.monotonicMilliseconds)
             let (commands, stops) =
                 inbox.wait(milliseconds: pause) { inbox -> ([FeedCommand], Bool)? in
                     guard !inbox.commands.isEmpty || inbox.stops else { return nil }
                     defer { inbox.commands = [] }
                     return (inbox.commands, inbox.stops)
                 } ?? ([], false)
-            desk.handle(commands)
+            state.handle(commands)
             look(Clock.monotonicMilliseconds)
             if stops { break }
         }
-        desk.end()
+        state.end()
     }
 }
 

@@ -120,17 +120,17 @@ final class RealtimeWrites {
 
     fileprivate func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         // The answers to several writes of a client are sent together.
-        var gathering: [any SessionTransport] = []
+        var collecting: [any SessionTransport] = []
         for (number, outcome) in outcomes {
             if let ending = endings.removeValue(forKey: number) { ending() }
             guard let id = writers.removeValue(forKey: number), let session = sessions[id],
                 let body = session.writes.removeValue(forKey: number)
             else { continue }
-            if session.transport.gather() { gathering.append(session.transport) }
+            if session.transport.beginCollecting() { collecting.append(session.transport) }
             body(session, outcome)
             session.writeAnswered()
         }
-        for transport in gathering { transport.sendGathered() }
+        for transport in collecting { transport.sendCollected() }
     }
 }
 

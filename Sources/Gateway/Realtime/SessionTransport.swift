@@ -8,10 +8,10 @@ protocol SessionTransport: AnyObject {
     func send(_ message: [UInt8]) -> Bool
     /// Sends the result of `frames(for:)`, which all clients that receive the same messages share.
     func send(frames: SharedBytes)
-    /// Makes later output wait for `sendGathered`, so that it goes out in one piece. Returns false if output waits
+    /// Makes later output wait for `sendCollected`, so that it goes out in one piece. Returns false if output waits
     /// already.
-    func gather() -> Bool
-    func sendGathered()
+    func beginCollecting() -> Bool
+    func sendCollected()
     /// Encodes messages for this kind of transport; returns nil if one exceeds the length that clients accept.
     static func frames(for messages: [[UInt8]]) -> SharedBytes?
     /// Whether `frames(for:)` creates WebSocket frames.
@@ -34,6 +34,6 @@ extension SessionTransport {
 }
 
 extension SessionTransport {
-    func gather() -> Bool { false }
-    func sendGathered() {}
+    func beginCollecting() -> Bool { false }
+    func sendCollected() {}
 }

@@ -105,9 +105,9 @@ final class WebSocketHandler {
         _ exchange: HTTPExchange
     ) {
         // The answers to requests that arrived together are sent together.
-        let isFirst = transport.gather()
+        let isFirst = transport.beginCollecting()
         let isGood = connection.take(bytes)
-        if isFirst { transport.sendGathered() }
+        if isFirst { transport.sendCollected() }
         let output = connection.takeOutput()
         if !output.isEmpty { transport.send(frames: SharedBytes(output)) }
         if !isGood { exchange.close() }

@@ -5,22 +5,22 @@ import Wire
 final class WebSocketSessionTransport: SessionTransport {
     private let exchange: HTTPExchange
     private var isClosed = false
-    /// Whether output waits for `sendGathered`, and the waiting output.
-    private var isGathering = false
-    private var gathered: [UInt8] = []
+    /// Whether output waits for `sendCollected`, and the waiting output.
+    private var isCollecting = false
+    private var collected: [UInt8] = []
     /// Maximum size of the waiting output in bytes.
-    private static let gatheredMax = 64 * 1024
+    private static let collectedMax = 64 * 1024
 
     init(_ exchange: HTTPExchange) { self.exchange = exchange }
 
     static var isWebSocket: Bool { true }
 
-    var queuedBytes: Int { exchange.queuedOutputBytes + gathered.count }
+    var queuedBytes: Int { exchange.queuedOutputBytes + collected.count }
 
     func send(_ message: [UInt8]) -> Bool {
-        if isGathering, !isClosed, message.count <= Segments.maxUnits {
-            WebSocketFrame.appendText(message, to: &gathered)
-            if gathered.count > Self.gatheredMax { flush() }
+        if isCollecting, !isClosed, message.count <= Segments.maxUnits {
+            WebSocketFrame.appendText(message, to: &collected)
+            if collected.count > Self.collectedMax { flush() }
             return true
         }
         guard let frames = Self.frames(for: [message]) else { return false }
@@ -34,22 +34,22 @@ final class WebSocketSessionTransport: SessionTransport {
         exchange.send(frames)
     }
 
-    func gather() -> Bool {
-        guard !isGathering, !isClosed else { return false }
-        isGathering = true
+    func beginCollecting() -> Bool {
+        guard !isCollecting, !isClosed else { return false }
+        isCollecting = true
         return true
     }
 
-    func sendGathered() {
+    func sendCollected() {
         flush()
-        isGathering = false
+        isCollecting = false
     }
 
     /// Sends the waiting output; later output may wait again.
     private func flush() {
-        guard !gathered.isEmpty else { return }
-        exchange.send(SharedBytes(gathered))
-        gathered = []
+        guard !collected.isEmpty else { return }
+        exchange.send(SharedBytes(collected))
+        collected = []
     }
 
     static func frames(for messages: [[UInt8]]) -> SharedBytes? {
@@ -68,7 +68,7 @@ final class WebSocketSessionTransport: SessionTransport {
 
     func close() {
         guard !isClosed else { return }
-        sendGathered()
+        sendCollected()
         isClosed = true
         // A plain close frame: clients reconnect by themselves (reference: rtdb-protocol 1.4).
         exchange.send(SharedBytes(WebSocketFrame.close(1001)))
@@ -77,7 +77,7 @@ final class WebSocketSessionTransport: SessionTransport {
 
     func abandon() {
         isClosed = true
-        gathered = []
+        collected = []
         exchange.dropQueuedOutput()
         exchange.close()
     }

@@ -87,12 +87,12 @@ struct OutputQueue {
     func withFront<R>(
         _ vector: UnsafeMutableBufferPointer<iovec>, _ body: (UnsafeMutableBufferPointer<iovec>) -> R
     ) -> R {
-        gather(vector, 0, body)
+        collect(vector, 0, body)
     }
 
     /// Recurses once for each chunk, so that each array's memory is borrowed while `body` runs. The depth is at most
     /// `vector.count`.
-    private func gather<R>(
+    private func collect<R>(
         _ vector: UnsafeMutableBufferPointer<iovec>, _ count: Int,
         _ body: (UnsafeMutableBufferPointer<iovec>) -> R
     ) -> R {
@@ -103,7 +103,7 @@ struct OutputQueue {
         return chunk.bytes.bytes.withUnsafeBytes { raw in
             let rest = UnsafeRawBufferPointer(rebasing: raw[chunk.offset...])
             vector[count] = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)
-            return gather(vector, count + 1, body)
+            return collect(vector, count + 1, body)
         }
     }
 }

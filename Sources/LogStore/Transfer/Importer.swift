@@ -37,7 +37,7 @@ public final class Importer {
     private var isOpen = false
     private var part: Int32 = 0
     /// Rows added one by one and not sent yet.
-    private var gathered: RowPack
+    private var collected: RowPack
     private var rowsInChunk = 0
     private var rowsToSkip = 0
     /// The number of rows added, including those of an earlier run.
@@ -75,7 +75,7 @@ public final class Importer {
         self.destination = destination
         self.path = path
         self.settings = settings
-        gathered = settings.pack
+        collected = settings.pack
         self.fingerprint = settings.rowsPerChunk == nil ? nil : fingerprint
         do {
             rowsToSkip = try savedProgress()
@@ -92,9 +92,9 @@ public final class Importer {
         if rowsDone <= rowsToSkip { return }
         try whole { () throws in
             if !isOpen { try begin() }
-            gathered.append(path, value)
+            collected.append(path, value)
             rowsInChunk += 1
-            if gathered.isFull { try sendGathered() }
+            if collected.isFull { try sendCollected() }
             if rowsInChunk == settings.rowsPerChunk { try commit() }
         }
     }
@@ -198,9 +198,9 @@ public final class Importer {
     /// Whether no chunk has been committed yet, in this or an earlier run.
     private var isFirst: Bool { rowsKept == 0 }
 
-    private func sendGathered() throws {
-        try send(gathered, 0..<gathered.count)
-        gathered.removeAll()
+    private func sendCollected() throws {
+        try send(collected, 0..<collected.count)
+        collected.removeAll()
     }
 
     /// Sends rows to the tree with COPY, and to the log as a part.
@@ -241,7 +241,7 @@ public final class Importer {
     }
 
     private func commit() throws {
-        try sendGathered()
+        try sendCollected()
         let clears = isFirst && settings.replaces
         let changes = clears ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
         var entry = PostgresParameters()

@@ -292,7 +292,7 @@ struct StorableJSON {
     init?(_ value: Node) {
         guard value.isBranch else { return nil }
         var found: [(path: Path, value: Node)] = []
-        Self.gather(value, .root, &found)
+        Self.collect(value, .root, &found)
         guard !found.isEmpty else { return nil }
         var left = value
         for text in found { left = left.replacing(text.path, with: .null) }
@@ -301,11 +301,11 @@ struct StorableJSON {
         leftOut = found
     }
 
-    private static func gather(_ node: Node, _ path: Path, _ found: inout [(path: Path, value: Node)]) {
+    private static func collect(_ node: Node, _ path: Path, _ found: inout [(path: Path, value: Node)]) {
         switch node.isLeaf ? node.withoutPriority : node {
         case .string(let text) where text.utf8.contains(0): found.append((path, node))
         case .branch(let branch):
-            for entry in branch.children { gather(entry.node, path.appending(entry.key), &found) }
+            for entry in branch.children { collect(entry.node, path.appending(entry.key), &found) }
         default: break
         }
     }

@@ -142,7 +142,7 @@ extension HistoryWriter {
         for range in ranges {
             try RecordWalk.each(mirror.definition.pattern, in: range.value, at: range.part, range.keys) { keys, value in
                 guard mirror.projector.holds(keys) else { return }
-                try gather(stamp.record(RecordKey.text(keys), value, upTo: maxRecordBytes), keys, mirror, &writer)
+                try collect(stamp.record(RecordKey.text(keys), value, upTo: maxRecordBytes), keys, mirror, &writer)
             }
         }
         try store(&mirror, &writer)
@@ -157,7 +157,7 @@ extension HistoryWriter {
             for record in slice {
                 let key = RecordKey.text(record.keys)
                 try writes[record.keys].forEachVersion(of: key, after: record.value, upTo: maxRecordBytes) {
-                    stored, _ in try gather(stored, record.keys, mirror, &writer)
+                    stored, _ in try collect(stored, record.keys, mirror, &writer)
                 }
             }
             try store(&mirror, &writer)

@@ -20,8 +20,8 @@ struct HistoryWriter {
     /// The paths for which `begin` has returned a query.
     private var askedPrefixes: [[Key]] = []
     /// Versions that wait to be stored together.
-    private var gathered: [MirrorVersionRecord] = []
-    private var gatheredBytes = 0
+    private var collected: [MirrorVersionRecord] = []
+    private var collectedBytes = 0
     /// The errors of records that were too large.
     private var refusals: [ConversionError] = []
 
@@ -50,7 +50,7 @@ struct HistoryWriter {
         entries = page.drop { $0.entry.seq <= mirror.seq }
         askedPrefixes = unknownPrefixes(mirror)
         guard askedPrefixes.isEmpty else { return ranges.question(askedPrefixes, mirror) }
-        gather(mirror)
+        collect(mirror)
         guard !writes.isEmpty else { return nil }
         return NewestRecords.question(writes.keys, mirror, upTo: MirrorVersions.bytesAtOnce / (others + 1))
     }
@@ -61,22 +61,22 @@ struct HistoryWriter {
     ) throws {
         if let answer, !askedPrefixes.isEmpty {
             ranges.take(try MirrorVersions.keys(answer), of: askedPrefixes)
-            gather(mirror)
+            collect(mirror)
             try write(nil, &mirror, &writer)
         } else {
             try write(answer, &mirror, &writer)
         }
         while let entry = entries.first?.entry {
             try takeWhole(entry, &mirror, &writer)
-            gather(mirror)
+            collect(mirror)
             try write(nil, &mirror, &writer)
         }
     }
 
-    /// Applies an entry at which `gather` stopped, or queries the records that it needs.
+    /// Applies an entry at which `collect` stopped, or queries the records that it needs.
     private mutating func takeWhole(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         if entry.isBulk {
-            // `gather` skips loads that do not touch the mirror.
+            // `collect` skips loads that do not touch the mirror.
             guard mirror.definition.pattern.captured(entry.path) != nil else { return }
             entries.removeFirst()
             ranges.forget()
@@ -110,7 +110,7 @@ struct HistoryWriter {
     // MARK: Single records
 
     /// Collects changes of single records, up to an entry that replaces unknown records or must be applied separately.
-    private mutating func gather(_ mirror: ActiveMirror) {
+    private mutating func collect(_ mirror: ActiveMirror) {
         let pattern = mirror.definition.pattern
         while writes.count < Self.maxWrites, let entry = entries.first?.entry {
             if entry.isBulk {
@@ -118,13 +118,13 @@ struct HistoryWriter {
             } else {
                 let changes = Self.changes(entry, mirror)
                 guard ranges.reach(of: changes) == .known else { return }
-                if !changes.isEmpty { gather(changes, EntryStamp(entry), mirror) }
+                if !changes.isEmpty { collect(changes, EntryStamp(entry), mirror) }
             }
             entries.removeFirst()
         }
     }
 
-    private mutating func gather(_ changes: [RecordChange], _ stamp: EntryStamp, _ mirror: ActiveMirror) {
+    private mutating func collect(_ changes: [RecordChange], _ stamp: EntryStamp, _ mirror: ActiveMirror) {
         func add(_ keys: [Key], _ path: Path, _ value: Node) {
             guard mirror.projector.holds(keys) else { return }
             writes.add(keys, path, value, stamp)
@@ -163,14 +163,14 @@ struct HistoryWriter {
                     if mirror.definition.keeps == .latest {
                         needed.take(stored, makesRow: rows.lastRowSeq == stored.seq)
                     } else {
-                        try gather(stored, record.keys, mirror, &writer)
+                        try collect(stored, record.keys, mirror, &writer)
                     }
                     if rows.work.rows.count >= Self.maxVersions || rows.byteCount >= Self.maxBytes {
                         try put(&rows, &mirror, &writer)
                     }
                 }
                 rows.end()
-                for version in needed.versions { try gather(version, record.keys, mirror, &writer) }
+                for version in needed.versions { try collect(version, record.keys, mirror, &writer) }
                 if let last { thinning.note(key, rowSeq: rows.lastRowSeq, lastSeq: last) }
             }
             try store(&mirror, &writer)
@@ -182,13 +182,13 @@ struct HistoryWriter {
     // MARK: Versions
 
     /// Adds a version to those that are stored together.
-    mutating func gather(
+    mutating func collect(
         _ version: MirrorVersionRecord, _ keys: [Key], _ mirror: ActiveMirror, _ writer: inout TableWriter
     ) throws {
         if version.isTooLarge { refusals.append(tooLarge(keys, version.seq, mirror)) }
-        gathered.append(version)
-        gatheredBytes += version.key.utf8.count + (version.record?.count ?? 0) + Self.versionBytes
-        if gathered.count >= Self.maxVersions || gatheredBytes >= Self.maxBytes { try storeVersions(mirror, &writer) }
+        collected.append(version)
+        collectedBytes += version.key.utf8.count + (version.record?.count ?? 0) + Self.versionBytes
+        if collected.count >= Self.maxVersions || collectedBytes >= Self.maxBytes { try storeVersions(mirror, &writer) }
     }
 
     /// Stores the collected versions, and the errors of records that were too large.
@@ -201,10 +201,10 @@ struct HistoryWriter {
     }
 
     private mutating func storeVersions(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws {
-        guard !gathered.isEmpty else { return }
-        try writer.add(mirror.versions.storeStep(gathered), mirror, bytes: gatheredBytes)
-        gathered.removeAll(keepingCapacity: true)
-        gatheredBytes = 0
+        guard !collected.isEmpty else { return }
+        try writer.add(mirror.versions.storeStep(collected), mirror, bytes: collectedBytes)
+        collected.removeAll(keepingCapacity: true)
+        collectedBytes = 0
     }
 
     /// Returns the newest error of each record, for a table with one row per record.

@@ -220,9 +220,9 @@ struct KnownCollections {
     init() {}
 
     /// Finds the collections in a whole tree.
-    init(in root: Node) { gather(root, nil, 0) }
+    init(in root: Node) { collect(root, nil, 0) }
 
-    private mutating func gather(_ node: Node, _ key: Key?, _ depth: Int) {
+    private mutating func collect(_ node: Node, _ key: Key?, _ depth: Int) {
         guard case .branch(let branch) = node, depth <= Self.maxDepth else { return }
         if let key, case .collection(let keys) = Shape([node]) {
             // Indices and days as keys say nothing about other paths with the same keys.
@@ -233,7 +233,7 @@ struct KnownCollections {
             collections.append((name, Set(branch.children.lazy.map(\.key))))
             return
         }
-        for entry in branch.children { gather(entry.node, entry.key, depth + 1) }
+        for entry in branch.children { collect(entry.node, entry.key, depth + 1) }
     }
 
     /// Returns the singular name of the collection with these keys, such as `user`.

@@ -29,8 +29,8 @@ struct TableWriter {
     private var steps: [PipelineStep] = []
     /// The owner of each step.
     private var owners: [Owner] = []
-    private var rowsGathered = 0
-    private var bytesGathered = 0
+    private var collectedRows = 0
+    private var collectedBytes = 0
     /// The owners of the steps that were sent ahead. The connection can't be used otherwise until their results are received.
     private var ahead: [Owner]?
 
@@ -130,10 +130,12 @@ struct TableWriter {
 
     private mutating func send(_ last: [PipelineStep]) throws -> [PostgresResult] {
         try receiveAhead()
-        let (gathered, owners) = takeGathered()
+        let (collected, owners) = takeCollected()
         // The rows must be known to be written before the transaction is committed.
-        guard !last.isEmpty, owners.contains(where: { $0.rows != nil }) else { return try run(gathered + last, owners) }
-        _ = try run(gathered, owners)
+        guard !last.isEmpty, owners.contains(where: { $0.rows != nil }) else {
+            return try run(collected + last, owners)
+        }
+        _ = try run(collected, owners)
         return try run(last, [])
     }
 
@@ -159,9 +161,9 @@ struct TableWriter {
     mutating func sendAhead() throws {
         guard !steps.isEmpty else { return }
         try receiveAhead()
-        let (gathered, owners) = takeGathered()
+        let (collected, owners) = takeCollected()
         do throws(PostgresError) {
-            try connection.sendPipeline(gathered)
+            try connection.sendPipeline(collected)
         } catch {
             throw Self.error(error, owners)
         }
@@ -178,12 +180,12 @@ struct TableWriter {
         }
     }
 
-    private mutating func takeGathered() -> (steps: [PipelineStep], owners: [Owner]) {
+    private mutating func takeCollected() -> (steps: [PipelineStep], owners: [Owner]) {
         defer {
             steps.removeAll()
             owners.removeAll()
-            rowsGathered = 0
-            bytesGathered = 0
+            collectedRows = 0
+            collectedBytes = 0
         }
         return (steps, owners)
     }
@@ -203,8 +205,8 @@ struct TableWriter {
     mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror, bytes: Int = 0, rows: Int? = nil) throws {
         steps.append(step)
         owners.append(Owner(mirror: mirror.name, rows: rows))
-        bytesGathered += bytes
-        if bytesGathered >= Self.maxBytes { try sendAhead() }
+        collectedBytes += bytes
+        if collectedBytes >= Self.maxBytes { try sendAhead() }
     }
 
     /// Sends the collected statements if some of them belong to this mirror, which will query the database.
@@ -301,10 +303,10 @@ struct TableWriter {
             return try deferConstraints(mirror)
         }
         let parameters = RowEncoder.upsert(mirror.table, rows)
-        rowsGathered += rows.count
+        collectedRows += rows.count
         try add(
             .prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount, rows: rows.count)
-        if rowsGathered >= Self.maxRows { try sendAhead() }
+        if collectedRows >= Self.maxRows { try sendAhead() }
     }
 
     private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {
@@ -328,7 +330,7 @@ struct TableWriter {
     private mutating func reload(
         _ keys: [Key], from floor: Stamp, _ mirror: inout ActiveMirror, from source: LogConnection
     ) throws {
-        var gathered: [(keys: [Key], value: Node, version: Int64)] = []
+        var collected: [(keys: [Key], value: Node, version: Int64)] = []
         var seqs: Set<Int64> = []
         var times: [Int64: Int64] = [:]
         // The times of entries can't be queried while the tree streams in on the same session.
@@ -338,19 +340,19 @@ struct TableWriter {
         }
         var writer = self
         let flush = { (mirror: inout ActiveMirror) throws in
-            let records = gathered.map { record in
+            let records = collected.map { record in
                 (
                     keys: record.keys, value: record.value,
                     stamp: Stamp(seq: max(record.version, floor.seq), committedAt: times[record.version])
                 )
             }
-            gathered.removeAll(keepingCapacity: true)
+            collected.removeAll(keepingCapacity: true)
             try writer.write(records[...], &mirror)
         }
         try RecordStream.read(mirror.namespace, mirror.definition.pattern, above: keys, source) {
             keys, value, version in
-            gathered.append((keys, value, version))
-            if gathered.count >= Self.recordsAtOnce { try flush(&mirror) }
+            collected.append((keys, value, version))
+            if collected.count >= Self.recordsAtOnce { try flush(&mirror) }
         }
         try flush(&mirror)
         self = writer

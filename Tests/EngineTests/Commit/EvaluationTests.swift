@@ -55,14 +55,14 @@ import Tree
         for step in 0..<60 {
             let snapshot = Snapshot(seq: 10, root: root, rules: RulesVersion(seq: 0, set: .denyAll), batch: [1])
             let evaluation = Self.evaluated(snapshot, (0...random.random.below(4)).map { _ in random.write() })
-            let before = GatheredRows.of(root)
+            let before = CollectedRows.of(root)
             var stored = before
             for (path, row) in evaluation.rows.sink.rows {
                 stored[path] = row.value.isNull ? nil : row.value
                 #expect(row.existed || before[path] == nil, "seed \(seed), step \(step)")
             }
             root = evaluation.root
-            #expect(stored == GatheredRows.of(root), "seed \(seed), step \(step)")
+            #expect(stored == CollectedRows.of(root), "seed \(seed), step \(step)")
         }
     }
 
@@ -312,7 +312,7 @@ import Tree
             let root = random.tree(depth: 3)
             let snapshot = Snapshot(seq: 10, root: root, rules: RulesVersion(seq: 0, set: .denyAll))
             let evaluation = Self.evaluated(snapshot, (0..<(1 + random.random.below(6))).map { _ in random.write() })
-            var expected = GatheredRows()
+            var expected = CollectedRows()
             var diff = RowDiff(expected)
             diff.compare(root, evaluation.root, changedAt: .root)
             expected = diff.sink
@@ -322,7 +322,7 @@ import Tree
             }
             // The other rows were changed and changed back: they equal the stored rows.
             for (path, row) in rows where expected.rows[path] == nil {
-                #expect(row.value == GatheredRows.of(root)[path] ?? .null)
+                #expect(row.value == CollectedRows.of(root)[path] ?? .null)
             }
             #expect(rows.values.allSatisfy { (11...max(11, evaluation.head)).contains($0.version) })
         }

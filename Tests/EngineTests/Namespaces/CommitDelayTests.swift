@@ -12,9 +12,9 @@ import Tree
     private let longest: UInt64 = 1_000_000
 
     private func after(answered: Int, waiting: Int, took: UInt64? = nil) -> CommitDelay {
-        var gathering = CommitDelay(longest: longest)
-        gathering.batchEnded(answered: answered, waiting: waiting, took: took ?? self.took, now: 1_000)
-        return gathering
+        var commitDelay = CommitDelay(longest: longest)
+        commitDelay.batchEnded(answered: answered, waiting: waiting, took: took ?? self.took, now: 1_000)
+        return commitDelay
     }
 
     @Test func whoWritesAloneIsNotHeldUp() {
@@ -28,9 +28,9 @@ import Tree
     }
 
     @Test func threeQuartersAreWaitedFor() {
-        let gathering = after(answered: 6, waiting: 2)
-        #expect(gathering.wait(queued: 5, now: 1_000)?.expected == 6)
-        #expect(gathering.wait(queued: 6, now: 1_000) == nil)
+        let commitDelay = after(answered: 6, waiting: 2)
+        #expect(commitDelay.wait(queued: 5, now: 1_000)?.expected == 6)
+        #expect(commitDelay.wait(queued: 6, now: 1_000) == nil)
     }
 
     @Test func manyAreNotWaitedFor() {
@@ -39,9 +39,9 @@ import Tree
     }
 
     @Test func theWaitIsNoLongerThanTheLastBatchTook() {
-        let gathering = after(answered: 6, waiting: 2)
-        #expect(gathering.wait(queued: 1, now: 1_000 + took - 1)?.deadline == 1_000 + took)
-        #expect(gathering.wait(queued: 1, now: 1_000 + took) == nil)
+        let commitDelay = after(answered: 6, waiting: 2)
+        #expect(commitDelay.wait(queued: 1, now: 1_000 + took - 1)?.deadline == 1_000 + took)
+        #expect(commitDelay.wait(queued: 1, now: 1_000 + took) == nil)
         // A batch that waited one second for a lock is no reason to wait a second.
         #expect(
             after(answered: 6, waiting: 2, took: 1_000_000_000).wait(queued: 1, now: 1_000)?.deadline == 1_000 + longest
@@ -49,9 +49,9 @@ import Tree
     }
 
     @Test func nobodyWaitsWhereThatIsSwitchedOff() {
-        var gathering = CommitDelay(longest: 0)
-        gathering.batchEnded(answered: 6, waiting: 2, took: took, now: 1_000)
-        #expect(gathering.wait(queued: 1, now: 1_000) == nil)
+        var commitDelay = CommitDelay(longest: 0)
+        commitDelay.batchEnded(answered: 6, waiting: 2, took: took, now: 1_000)
+        #expect(commitDelay.wait(queued: 1, now: 1_000) == nil)
     }
 
     /// A committer that only follows the log waits for no writes.
@@ -62,32 +62,32 @@ import Tree
     // MARK: After a batch that is being committed
 
     @Test func eachOfTheBatchesUnderWayGetsItsShare() {
-        var gathering = after(answered: 30, waiting: 34)
-        #expect(gathering.behind(batches: 2) == 24)
-        #expect(gathering.behind(batches: 4) == 12)
-        #expect(gathering.behind(batches: 1) == nil)
+        var commitDelay = after(answered: 30, waiting: 34)
+        #expect(commitDelay.behind(batches: 2) == 24)
+        #expect(commitDelay.behind(batches: 4) == 12)
+        #expect(commitDelay.behind(batches: 1) == nil)
         // Writes in flight count as well.
-        gathering.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
-        #expect(gathering.behind(batches: 2) == 30)
+        commitDelay.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
+        #expect(commitDelay.behind(batches: 2) == 30)
     }
 
     /// Writers that were just answered are in none of the counts, so the estimate decreases slowly.
     @Test func aShortBatchDoesNotMakeThemFew() {
-        var gathering = after(answered: 30, waiting: 34)
-        gathering.batchEnded(answered: 2, waiting: 1, took: took, now: 2_000)
-        #expect(gathering.behind(batches: 2) == 56 * 3 / 8)
-        for _ in 0..<100 { gathering.batchEnded(answered: 1, waiting: 0, took: took, now: 3_000) }
-        #expect(gathering.behind(batches: 2) == nil)
+        var commitDelay = after(answered: 30, waiting: 34)
+        commitDelay.batchEnded(answered: 2, waiting: 1, took: took, now: 2_000)
+        #expect(commitDelay.behind(batches: 2) == 56 * 3 / 8)
+        for _ in 0..<100 { commitDelay.batchEnded(answered: 1, waiting: 0, took: took, now: 3_000) }
+        #expect(commitDelay.behind(batches: 2) == nil)
     }
 
     @Test func whatWasForNothingIsNotTriedAtOnce() {
-        var gathering = after(answered: 64, waiting: 0)
-        gathering.wasForNothing()
+        var commitDelay = after(answered: 64, waiting: 0)
+        commitDelay.wasForNothing()
         for _ in 0..<16 {
-            #expect(gathering.behind(batches: 2) == nil)
-            gathering.batchEnded(answered: 64, waiting: 0, took: took, now: 2_000)
+            #expect(commitDelay.behind(batches: 2) == nil)
+            commitDelay.batchEnded(answered: 64, waiting: 0, took: took, now: 2_000)
         }
-        #expect(gathering.behind(batches: 2) == 24)
+        #expect(commitDelay.behind(batches: 2) == 24)
     }
 
     /// A few writes had better share one transaction.
@@ -100,14 +100,16 @@ import Tree
     // MARK: In the schedule
 
     private func schedule(queued: Int) -> NamespaceSchedule {
-        var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 40, waiting: 0))
+        var schedule = NamespaceSchedule(head: 10, commitDelay: after(answered: 40, waiting: 0))
         for token in 0..<queued { _ = schedule.add(.test(UInt64(token)), EngineSettings(), outage: nil) }
         return schedule
     }
 
     @Test func enoughIsTakenBehindABatch() {
         var schedule = schedule(queued: 15)
-        guard case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+        guard
+            case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false))
+        else {
             Issue.record("15 of 40 are enough for a second batch")
             return
         }
@@ -116,7 +118,9 @@ import Tree
 
     @Test func whatIsPutBackComesFirst() {
         var schedule = schedule(queued: 15)
-        guard case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+        guard
+            case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false))
+        else {
             Issue.record("15 of 40 are enough for a second batch")
             return
         }
@@ -127,11 +131,11 @@ import Tree
 
     /// A few large values had better be committed together.
     @Test func largeValuesAreNotDivided() {
-        var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 40, waiting: 0))
+        var schedule = NamespaceSchedule(head: 10, commitDelay: after(answered: 40, waiting: 0))
         for token in 0..<30 as Range<UInt64> {
             _ = schedule.add(.test(token, bytes: 65_536), EngineSettings(), outage: nil)
         }
-        guard case .no = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+        guard case .no = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false)) else {
             Issue.record("four of them would go")
             return
         }
@@ -143,10 +147,12 @@ import Tree
         var settings = EngineSettings()
         settings.batchesUnderWay = 8
         for (bytes, goes) in [(1 << 18, true), ((1 << 18) + 1, false)] {
-            var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 17, waiting: 0))
+            var schedule = NamespaceSchedule(head: 10, commitDelay: after(answered: 17, waiting: 0))
             _ = schedule.add(.test(1, bytes: bytes), settings, outage: nil)
             let isTaken =
-                if case .batch = schedule.takeTaskBehind(10, settings, bell: GatheringDesk(false)) { true } else {
+                if case .batch = schedule.takeTaskBehind(10, settings, signal: CommitDelayCondition(false)) {
+                    true
+                } else {
                     false
                 }
             #expect(isTaken == goes, "\(bytes) bytes")
@@ -156,14 +162,14 @@ import Tree
 
     @Test func theBellRingsWhenEnoughIsThere() {
         var schedule = schedule(queued: 13)
-        let desk = GatheringDesk(false)
-        guard case .notYet = schedule.takeTaskBehind(10, EngineSettings(), bell: desk) else {
+        let delaySignal = CommitDelayCondition(false)
+        guard case .notYet = schedule.takeTaskBehind(10, EngineSettings(), signal: delaySignal) else {
             Issue.record("13 of 40 are not enough for a second batch")
             return
         }
-        #expect(schedule.takeGatherer() == nil)
+        #expect(schedule.takeDelayed() == nil)
         for token in 13..<15 as Range<UInt64> { _ = schedule.add(.test(token), EngineSettings(), outage: nil) }
-        #expect(schedule.takeGatherer() === desk)
+        #expect(schedule.takeDelayed() === delaySignal)
     }
 
     @Test func nothingIsTakenWhereOthersWrite() {
@@ -174,40 +180,40 @@ import Tree
         var suspect = schedule(queued: 20)
         _ = suspect.suspect()
         for var schedule in [moved, contended, suspect] {
-            guard case .no = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+            guard case .no = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false)) else {
                 Issue.record("what is behind may be for nothing")
                 return
             }
             #expect(schedule.waitingWrites == 20)
         }
         // The batch in flight is already known.
-        guard case .batch = moved.takeTaskBehind(11, EngineSettings(), bell: GatheringDesk(false)) else {
+        guard case .batch = moved.takeTaskBehind(11, EngineSettings(), signal: CommitDelayCondition(false)) else {
             Issue.record("that is the head that will be")
             return
         }
     }
 
     @Test func theWriteThatIsWaitedForEndsTheWait() {
-        var schedule = NamespaceSchedule(head: 0, gathering: after(answered: 4, waiting: 0))
-        let desk = GatheringDesk(false)
+        var schedule = NamespaceSchedule(head: 0, commitDelay: after(answered: 4, waiting: 0))
+        let delaySignal = CommitDelayCondition(false)
         _ = schedule.add(.test(1), EngineSettings(), outage: nil)
-        #expect(schedule.gather(at: desk, now: 1_000) == 1_000 + took)
-        #expect(schedule.takeGatherer() == nil)
+        #expect(schedule.delayCommit(at: delaySignal, now: 1_000) == 1_000 + took)
+        #expect(schedule.takeDelayed() == nil)
         _ = schedule.add(.test(2), EngineSettings(), outage: nil)
-        #expect(schedule.takeGatherer() == nil)
+        #expect(schedule.takeDelayed() == nil)
         _ = schedule.add(.test(3), EngineSettings(), outage: nil)
-        #expect(schedule.takeGatherer() === desk)
+        #expect(schedule.takeDelayed() === delaySignal)
         // The waiting committer is notified once.
-        #expect(schedule.takeGatherer() == nil)
+        #expect(schedule.takeDelayed() == nil)
     }
 
     @Test func whoHasStoppedWaitingIsNotTold() {
-        var schedule = NamespaceSchedule(head: 0, gathering: after(answered: 4, waiting: 0))
+        var schedule = NamespaceSchedule(head: 0, commitDelay: after(answered: 4, waiting: 0))
         _ = schedule.add(.test(1), EngineSettings(), outage: nil)
-        #expect(schedule.gather(at: GatheringDesk(false), now: 1_000) != nil)
-        schedule.stopGathering()
+        #expect(schedule.delayCommit(at: CommitDelayCondition(false), now: 1_000) != nil)
+        schedule.endDelay()
         for token in 2...8 { _ = schedule.add(.test(UInt64(token)), EngineSettings(), outage: nil) }
-        #expect(schedule.takeGatherer() == nil)
+        #expect(schedule.takeDelayed() == nil)
     }
 
     // MARK: In a namespace
@@ -221,7 +227,7 @@ import Tree
         namespace.batchEnded(writes: 3, since: 0)
         let isOver = Condition(false)
         let committer = Thread(name: "gatherer") {
-            namespace.gather(at: GatheringDesk(false))
+            namespace.delayCommit(at: CommitDelayCondition(false))
             isOver.signal { $0 = true }
         }
         defer { committer.join() }

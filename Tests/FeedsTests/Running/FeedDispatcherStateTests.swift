@@ -10,8 +10,8 @@ import Testing
     private let mails = FeedName(namespace: "a", name: "mails")
     private let other = FeedName(namespace: "b", name: "other")
 
-    private func with(waits: Int = 20_000, _ body: (DeskBench) throws -> Void) throws {
-        let bench = try DeskBench { $0.maxWaitingPulls = waits }
+    private func with(waits: Int = 20_000, _ body: (DispatcherStateBench) throws -> Void) throws {
+        let bench = try DispatcherStateBench { $0.maxWaitingPulls = waits }
         defer { bench.close() }
         try body(bench)
     }

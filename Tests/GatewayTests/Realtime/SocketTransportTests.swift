@@ -73,8 +73,8 @@ import Testing
         try withSocket { bench in
             try bench.test.on {
                 let transport = WebSocketSessionTransport(bench.exchange.content)
-                #expect(transport.gather())
-                #expect(!transport.gather(), "it is gathered already")
+                #expect(transport.beginCollecting())
+                #expect(!transport.beginCollecting(), "it is gathered already")
                 _ = transport.send(bytes("1"))
                 _ = transport.send(bytes("2"))
                 #expect(transport.queuedBytes == 6)
@@ -82,11 +82,11 @@ import Testing
                 _ = transport.send(bytes("4"))
                 _ = transport.send(bytes(String(repeating: "x", count: 16_385)))
                 _ = transport.send(bytes("6"))
-                transport.sendGathered()
+                transport.sendCollected()
                 #expect(transport.queuedBytes == bench.exchange.content.queuedOutputBytes)
                 _ = transport.send(bytes("7"))
-                #expect(transport.gather())
-                transport.sendGathered()
+                #expect(transport.beginCollecting())
+                transport.sendCollected()
             }
             let frames = try bench.frames(9).compactMap { $0 }
             #expect(frames.prefix(5) == ["1", "2", "3", "4", "2"], "the last is the count of a long one's pieces")
@@ -98,13 +98,13 @@ import Testing
         try withSocket { bench in
             let transport = try bench.test.on {
                 let transport = WebSocketSessionTransport(bench.exchange.content)
-                #expect(transport.gather())
+                #expect(transport.beginCollecting())
                 for _ in 0..<10 { _ = transport.send(bytes(String(repeating: "x", count: 10_000))) }
                 return LoopBound(transport)
             }
             // Messages beyond 64 KiB have already been sent.
             #expect(try bench.frames(6).count == 6)
-            try bench.test.on { transport.content.sendGathered() }
+            try bench.test.on { transport.content.sendCollected() }
             #expect(try bench.frames(4).count == 4)
         }
     }
@@ -113,11 +113,11 @@ import Testing
         try withSocket { bench in
             try bench.test.on {
                 let transport = WebSocketSessionTransport(bench.exchange.content)
-                #expect(transport.gather())
+                #expect(transport.beginCollecting())
                 _ = transport.send(bytes("last"))
                 transport.close()
                 transport.close()
-                #expect(!transport.gather())
+                #expect(!transport.beginCollecting())
                 _ = transport.send(bytes("never"))
                 transport.ping()
             }

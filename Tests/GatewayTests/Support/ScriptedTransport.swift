@@ -22,10 +22,10 @@ final class ScriptedTransport: SessionTransport, Sendable {
         var queuedBytes = 0
         var maxMessageBytes = Int.max
         var ticks = 0
-        var isGathering = false
+        var isCollecting = false
         /// The number of messages in each piece of buffered output.
         var pieces: [Int] = []
-        var gathered = 0
+        var collected = 0
 
         var messages: [String] {
             events.compactMap { if case .message(let text) = $0 { text } else { nil } }
@@ -73,7 +73,7 @@ final class ScriptedTransport: SessionTransport, Sendable {
         state.broadcast { state in
             guard message.count <= state.maxMessageBytes else { return false }
             state.events.append(.message(String(decoding: message, as: UTF8.self)))
-            if state.isGathering { state.gathered += 1 }
+            if state.isCollecting { state.collected += 1 }
             return true
         }
     }
@@ -87,19 +87,19 @@ final class ScriptedTransport: SessionTransport, Sendable {
         SharedBytes(Array(messages.joined(separator: [UInt8(ascii: "\n")])))
     }
 
-    func gather() -> Bool {
+    func beginCollecting() -> Bool {
         state.withLock { state in
-            guard !state.isGathering else { return false }
-            state.isGathering = true
-            state.gathered = 0
+            guard !state.isCollecting else { return false }
+            state.isCollecting = true
+            state.collected = 0
             return true
         }
     }
 
-    func sendGathered() {
+    func sendCollected() {
         state.broadcast { state in
-            state.isGathering = false
-            if state.gathered > 0 { state.pieces.append(state.gathered) }
+            state.isCollecting = false
+            if state.collected > 0 { state.pieces.append(state.collected) }
         }
     }
 

@@ -6,7 +6,7 @@ import Synchronization
 @testable import Feeds
 
 /// A dispatcher of feeds without threads and a database: commands are executed immediately.
-final class DeskBench {
+final class DispatcherStateBench {
     /// The results of requests, by their numbers.
     final class Answers: Sendable {
         private let all = Mutex<[UInt64: String]>([:])
@@ -18,7 +18,7 @@ final class DeskBench {
 
     let core: FeedCore
     let answers = Answers()
-    private let desk: FeedDispatcherState
+    private let state: FeedDispatcherState
     /// Milliseconds by which the dispatcher's clock is ahead of the system's.
     let ahead = MutexBox<Int64>(0)
     private var lastID: UInt64 = 0
@@ -38,7 +38,7 @@ final class DeskBench {
             FeedMachine.Moment(
                 monotonic: Clock.monotonicMilliseconds + ahead.withLock { $0 }, unix: Clock.unixMilliseconds)
         }
-        desk = FeedDispatcherState(
+        state = FeedDispatcherState(
             core, readers, FeedWriter(core, lost: { _ in }), FeedStatuses(), FeedFailures(), clock: clock
         ) { _ in }
     }
@@ -46,7 +46,7 @@ final class DeskBench {
     /// Ends the threads of the core.
     func close() { core.close() }
 
-    func handle(_ commands: FeedCommand...) { desk.handle(commands) }
+    func handle(_ commands: FeedCommand...) { state.handle(commands) }
 
     // MARK: Feeds
 
