@@ -86,7 +86,7 @@ final class Committer {
     /// Returns false if the log could not be read. Then the tail's next check causes another attempt, and the head
     /// found before does not.
     private func work(_ namespace: LiveNamespace) -> Bool {
-        if !core.jobs.isWaitedFor { namespace.delayCommit(at: delaySignal) }
+        if !core.jobs.isWaitedFor { namespace.delayCommit(with: delaySignal) }
         let task = namespace.takeTask()
         guard core.health.isUp || context.connection.answers() else {
             context.answers.fail(task.batch, .unavailable(core.health.reason))

@@ -202,9 +202,9 @@ public final class LiveNamespace: Sendable {
 
     /// Waits for more writes for the next batch, if the delay is worthwhile. Only for the committer that has the
     /// namespace.
-    func delayCommit(at delaySignal: CommitDelayCondition) {
+    func delayCommit(with delaySignal: CommitDelayCondition) {
         let now = Clock.monotonicNanoseconds
-        guard let deadline = scheduling.withLock({ $0.delayCommit(at: delaySignal, now: now) }) else { return }
+        guard let deadline = scheduling.withLock({ $0.delayCommit(with: delaySignal, now: now) }) else { return }
         _ = delaySignal.wait(untilNanoseconds: deadline) { $0 ? true : nil }
         endDelay()
         // A thread that took the condition may signal only now. Then the next wait ends immediately, and checks again.

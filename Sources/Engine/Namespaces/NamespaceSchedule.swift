@@ -110,7 +110,7 @@ struct NamespaceSchedule: Sendable {
     // MARK: Commit delay
 
     /// Returns the deadline until which the committer waits for more writes; nil if it does not wait.
-    mutating func delayCommit(at delaySignal: any CommitDelaySignal, now: UInt64) -> UInt64? {
+    mutating func delayCommit(with delaySignal: any CommitDelaySignal, now: UInt64) -> UInt64? {
         guard let (expected, deadline) = commitDelay.wait(queued: queue.count, now: now) else { return nil }
         delayed = (delaySignal, expected)
         return deadline

@@ -197,7 +197,7 @@ import Tree
         var schedule = NamespaceSchedule(head: 0, commitDelay: after(answered: 4, waiting: 0))
         let delaySignal = CommitDelayCondition(false)
         _ = schedule.add(.test(1), EngineSettings(), outage: nil)
-        #expect(schedule.delayCommit(at: delaySignal, now: 1_000) == 1_000 + took)
+        #expect(schedule.delayCommit(with: delaySignal, now: 1_000) == 1_000 + took)
         #expect(schedule.takeDelayed() == nil)
         _ = schedule.add(.test(2), EngineSettings(), outage: nil)
         #expect(schedule.takeDelayed() == nil)
@@ -210,7 +210,7 @@ import Tree
     @Test func whoHasStoppedWaitingIsNotTold() {
         var schedule = NamespaceSchedule(head: 0, commitDelay: after(answered: 4, waiting: 0))
         _ = schedule.add(.test(1), EngineSettings(), outage: nil)
-        #expect(schedule.delayCommit(at: CommitDelayCondition(false), now: 1_000) != nil)
+        #expect(schedule.delayCommit(with: CommitDelayCondition(false), now: 1_000) != nil)
         schedule.endDelay()
         for token in 2...8 { _ = schedule.add(.test(UInt64(token)), EngineSettings(), outage: nil) }
         #expect(schedule.takeDelayed() == nil)
@@ -227,7 +227,7 @@ import Tree
         namespace.batchEnded(writes: 3, since: 0)
         let isOver = Condition(false)
         let committer = Thread(name: "gatherer") {
-            namespace.delayCommit(at: CommitDelayCondition(false))
+            namespace.delayCommit(with: CommitDelayCondition(false))
             isOver.signal { $0 = true }
         }
         defer { committer.join() }

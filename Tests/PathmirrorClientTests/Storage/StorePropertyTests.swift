@@ -136,7 +136,8 @@ struct StoreWork {
         #expect(store.serverData(at: path) == model.serverData(at: path), "\(path)")
         let parent = generator.path(maxDepth: 2)
         let keys = Set((0..<random.below(6)).map { _ in generator.key() })
-        #expect(store.serverData(at: parent, children: keys) == model.serverData(at: parent, children: keys), "\(parent)")
+        #expect(
+            store.serverData(at: parent, children: keys) == model.serverData(at: parent, children: keys), "\(parent)")
     }
 
     func compareAll(_ store: any ClientStore, _ model: MemoryStore) {
