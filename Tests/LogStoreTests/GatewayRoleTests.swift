@@ -57,14 +57,14 @@ import Tree
             _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true, stopsKeys: false)
             _ = try connection.seekFeed(namespace, feed, to: start)
             let claim = try #require(try connection.claimFeed(namespace, feed, by: worker)).claim
-            let letter = FailedMessageRecord(
+            let failedMessage = FailedMessageRecord(
                 seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
                 message: Array("{}".utf8))
             // The second move finds the row by its key.
             for number in Int64(1)...2 {
                 let move = FeedMove(
                     claim: claim, number: number, follows: number - 1, progress: start, delivered: 1, acknowledged: 1,
-                    redelivered: 1, letters: [letter],
+                    redelivered: 1, failedMessages: [failedMessage],
                     removed: [(seq: 2, index: 0, isSnapshot: false)])
                 #expect(try connection.moveFeeds([move]).isEmpty)
             }
@@ -72,10 +72,10 @@ import Tree
             try connection.reportFeeds([(claim, "running", nil, 0, 0)])
             #expect(try connection.feedStatus(namespace, feed)?.deadLetters == 1)
             #expect(try connection.blockedFeedKeys(namespace, feed) == ["k"])
-            #expect(try connection.retryLetters(namespace, feed, .all) == 1)
-            try connection.reviveFeedLetters(namespace, feed)
-            try connection.replayLetters(namespace, feed, [letter])
-            #expect(try connection.dropLetters(namespace, feed, .key("k")) == 0)
+            #expect(try connection.retryDeadLetters(namespace, feed, .all) == 1)
+            try connection.reviveFailedMessages(namespace, feed)
+            try connection.replayFailedMessages(namespace, feed, [failedMessage])
+            #expect(try connection.dropDeadLetters(namespace, feed, .key("k")) == 0)
             #expect(try connection.feeds().map(\.name) == ["f"])
             try connection.saveSnapshot(namespace, at: 0, .null, for: .feed)
             try connection.dropFeedSnapshots(namespace)

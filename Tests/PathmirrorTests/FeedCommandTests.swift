@@ -314,10 +314,10 @@ import Testing
             _ = try Self.apply(database, folder)
             #expect(try database.output("feed", "dead", "ls", "orders").isEmpty)
             try Self.bury(database)
-            let letters = try database.json("feed", "dead", "ls", "orders")
-            #expect(letters.map { $0["id"] } == ["default:2:0", "default:3:0", "default:4:0"])
-            #expect(letters[0]["attempts"] == 10 && letters[0]["errors"]?[0]?["reason"] == "no room")
-            #expect(letters[0]["dead_at"] == "2026-01-31T12:00:00.000Z")
+            let deadLetters = try database.json("feed", "dead", "ls", "orders")
+            #expect(deadLetters.map { $0["id"] } == ["default:2:0", "default:3:0", "default:4:0"])
+            #expect(deadLetters[0]["attempts"] == 10 && deadLetters[0]["errors"]?[0]?["reason"] == "no room")
+            #expect(deadLetters[0]["dead_at"] == "2026-01-31T12:00:00.000Z")
             #expect(
                 try database.run(["feed", "dead", "ls", "orders", "--limit", "1", "--after", "default:2:0"]).lines
                     == ["default:3:0  o3  10 attempts  2026-01-31T12:00:00.000Z  no room"])
@@ -370,12 +370,12 @@ import Testing
             _ = try Self.apply(database, folder)
             try Self.bury(database)
             let drop = ["feed", "dead", "drop", "orders", "--all"]
-            let letters = "3 dead letters of default/orders, the oldest of 2026-01-31T12:00:00.000Z"
+            let deadLetters = "3 dead letters of default/orders, the oldest of 2026-01-31T12:00:00.000Z"
             let refused = try database.run(drop, input: "y\n")
             #expect(refused.exitCode == 1 && refused.output.isEmpty)
             #expect(
                 refused.errors
-                    == "pathmirror: Nothing was changed. Add --yes to drop \(letters) without being asked.\n")
+                    == "pathmirror: Nothing was changed. Add --yes to drop \(deadLetters) without being asked.\n")
             #expect(try database.run(drop, answering: "n").exitCode == 1)
             #expect(try Self.states(database) == "2dead 3dead 4dead 5blocked")
             // There is no question about messages that the command line names.

@@ -25,7 +25,7 @@ import Testing
         try database.output("feed", "apply", "-", input: definition)
     }
 
-    private static func letters(_ database: CommandDatabase, _ feed: String = "orders") throws -> String? {
+    private static func storedDeadLetters(_ database: CommandDatabase, _ feed: String = "orders") throws -> String? {
         try database.value(
             """
             select string_agg(concat_ws(' ', message ->> 'id', state, attempts, letter.key, message -> 'value'), ', '
@@ -40,7 +40,7 @@ import Testing
             let dry = try #require(
                 try database.json("replay", "feed", "orders", "--from", "1", "--dry-run").first)
             #expect(dry["messages"] == 5 && dry["entries"] == 5 && dry["toCome"] == 0 && dry["dryRun"] == true)
-            #expect(try Self.letters(database) == nil)
+            #expect(try Self.storedDeadLetters(database) == nil)
             #expect(try database.value("select revision::text from pathmirror.feed") == revision)
             let done =
                 "default:1:0 retry 0 a 1, default:2:0 retry 0 b 1, default:3:0 retry 0 a 2, default:3:1 retry 0 c 2, "
@@ -50,7 +50,7 @@ import Testing
                 #expect(
                     try database.output("replay", "feed", "orders", "--from", "1")
                         == "5 messages of 5 entries are delivered once more by orders.\n")
-                #expect(try Self.letters(database) == done)
+                #expect(try Self.storedDeadLetters(database) == done)
             }
             #expect(try database.value("select revision::text from pathmirror.feed") != revision)
             let old = try database.value(
@@ -84,7 +84,7 @@ import Testing
             try database.output("feed", "seek", "orders", "--seq", "2", "--yes")
             let outcome = try #require(try database.json("replay", "feed", "orders", "--from", "1").first)
             #expect(outcome["messages"] == 2 && outcome["toCome"] == 3)
-            #expect(try Self.letters(database) == "default:1:0 retry 0 a 1, default:2:0 retry 0 b 1")
+            #expect(try Self.storedDeadLetters(database) == "default:1:0 retry 0 a 1, default:2:0 retry 0 b 1")
         }
     }
 
@@ -92,7 +92,7 @@ import Testing
     @Test func filteredAsTheFeedDoes() throws {
         try Self.withFeed(#", "filter": "newData.val() == 2", "operations": ["update"]"#) { database throws in
             try database.output("replay", "feed", "orders", "--from", "1")
-            #expect(try Self.letters(database) == "default:3:0 retry 0 a 2, default:3:1 retry 0 c 2")
+            #expect(try Self.storedDeadLetters(database) == "default:3:0 retry 0 a 2, default:3:1 retry 0 c 2")
         }
     }
 
@@ -102,8 +102,8 @@ import Testing
                 database, #"{"name": "copy", "path": "/orders/{order_id}", "order": "namespace", "filter": "false"}"#)
             try Self.apply(database, #"{"name": "other", "path": "/others/{order_id}"}"#)
             try database.output("replay", "feed", "orders", "--from", "4", "--into", "copy")
-            #expect(try Self.letters(database) == nil)
-            #expect(try Self.letters(database, "copy") == "default:4:0 retry 0  null")
+            #expect(try Self.storedDeadLetters(database) == nil)
+            #expect(try Self.storedDeadLetters(database, "copy") == "default:4:0 retry 0  null")
             #expect(
                 try database.failure("replay", "feed", "orders", "--from", "1", "--into", "other").contains(
                     "has another path"))
@@ -146,7 +146,7 @@ import Testing
                 try database.failure("replay", "feed", "orders", "--from", "1").contains(
                     "Entry 1 is not in the log any more; the oldest is 4: give --from 4."))
             try database.output("replay", "feed", "orders", "--from", "4")
-            #expect(try Self.letters(database) == "default:4:0 retry 0 b null")
+            #expect(try Self.storedDeadLetters(database) == "default:4:0 retry 0 b null")
         }
     }
 }

@@ -10,7 +10,7 @@ public struct FeedAdministration {
     private let access: FeedAccess
     private static let maxFeeds = 1_000
     /// The maximum size of the dead letters in one answer, in bytes, without the JSON around them.
-    private static let mostLetterBytes = (8 << 20) - 1_024
+    private static let mostDeadLetterBytes = (8 << 20) - 1_024
 
     /// The operation needs a snapshot of the whole tree, which this administration may not take.
     struct SnapshotNeeded: Error {}
@@ -226,32 +226,32 @@ public struct FeedAdministration {
     /// Returns a feed's dead letters after a position, in order: at most `limit`, and at most 8 MiB of JSON.
     public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
         let record = try feed(name)
-        let letters = try connection.feedLetters(
+        let deadLetters = try connection.failedMessages(
             record.namespaceID, record.id, states: ["dead"],
             after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit,
-            mostBytes: Int64(Self.mostLetterBytes)
-        ).map { FeedDeadLetter($0.letter, since: $0.since) }
-        return FeedDeadLetter.page(letters, mostBytes: Self.mostLetterBytes)
+            mostBytes: Int64(Self.mostDeadLetterBytes)
+        ).map { FeedDeadLetter($0.failedMessage, since: $0.since) }
+        return FeedDeadLetter.page(deadLetters, mostBytes: Self.mostDeadLetterBytes)
     }
 
     /// Schedules dead letters for another delivery. Returns their number.
-    public func retry(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
+    public func retry(_ name: FeedName, _ selection: LogConnection.DeadLetterSelection) throws -> Int64 {
         let record = try feed(name)
-        return try connection.retryLetters(record.namespaceID, record.id, selection)
+        return try connection.retryDeadLetters(record.namespaceID, record.id, selection)
     }
 
     /// Returns how many dead letters are meant, or nil if none is.
     public func deadLetterSummary(
-        _ name: FeedName, _ selection: LogConnection.LetterSelection
+        _ name: FeedName, _ selection: LogConnection.DeadLetterSelection
     ) throws -> LogConnection.DeadLetterSummary? {
         let record = try feed(name)
         return try connection.deadLetterSummary(record.namespaceID, record.id, selection)
     }
 
     /// Drops dead letters. Returns their number.
-    public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
+    public func drop(_ name: FeedName, _ selection: LogConnection.DeadLetterSelection) throws -> Int64 {
         let record = try feed(name)
-        return try connection.dropLetters(record.namespaceID, record.id, selection)
+        return try connection.dropDeadLetters(record.namespaceID, record.id, selection)
     }
 
     /// Returns the state of feeds as the database knows it. Omits feeds that no longer exist.
@@ -304,14 +304,14 @@ public struct FeedDeadLetter: Sendable {
     public func id(in namespace: String) -> String { position.id(in: namespace) }
 
     /// Returns the first dead letters whose JSON has at most `mostBytes` bytes in total, but at least one.
-    static func page(_ letters: [FeedDeadLetter], mostBytes: Int) -> [FeedDeadLetter] {
+    static func page(_ deadLetters: [FeedDeadLetter], mostBytes: Int) -> [FeedDeadLetter] {
         var left = mostBytes
-        let count = letters.prefix { letter in
+        let count = deadLetters.prefix { deadLetter in
             // Includes the comma before the next element.
-            left -= letter.json.count + 1
+            left -= deadLetter.json.count + 1
             return left >= 0
         }.count
-        return Array(letters.prefix(max(1, count)))
+        return Array(deadLetters.prefix(max(1, count)))
     }
 }
 

@@ -34,7 +34,7 @@ public struct FeedReplay {
     private let key: String?
     /// The number of entries read at once.
     public var pageLimit = 1_000
-    private static let lettersAtOnce = 1_000
+    private static let failedMessagesAtOnce = 1_000
     private static let bytesAtOnce = 8 << 20
 
     /// - Parameters:
@@ -86,7 +86,7 @@ public struct FeedReplay {
         }
         var tree = try PastTree(connection, namespace, for: first - 1)
         try tree.advance(to: first - 1)
-        var letters: [FailedMessageRecord] = []
+        var failedMessages: [FailedMessageRecord] = []
         var bytes = 0
         var follower = LogFollower(namespace.id, at: LogCursor(seq: first - 1), through: last) {
             $0.pageEntries = pageLimit
@@ -99,32 +99,32 @@ public struct FeedReplay {
                 let before = tree.root
                 try tree.apply(logged.entry)
                 outcome.entries += 1
-                try eachLetter(of: logged.entry, before, tree.root, &outcome) { letter in
-                    letters.append(letter)
-                    bytes += letter.message?.count ?? 0
-                    guard letters.count >= Self.lettersAtOnce || bytes >= Self.bytesAtOnce else { return }
-                    if !isDryRun { try write(letters) }
-                    letters.removeAll()
+                try eachFailedMessage(of: logged.entry, before, tree.root, &outcome) { failedMessage in
+                    failedMessages.append(failedMessage)
+                    bytes += failedMessage.message?.count ?? 0
+                    guard failedMessages.count >= Self.failedMessagesAtOnce || bytes >= Self.bytesAtOnce else { return }
+                    if !isDryRun { try write(failedMessages) }
+                    failedMessages.removeAll()
                     bytes = 0
                 }
             }
             try progress(tree.seq)
         }
         guard !isDryRun else { return outcome }
-        if !letters.isEmpty { try write(letters) }
+        if !failedMessages.isEmpty { try write(failedMessages) }
         // Resumes messages that were set aside after dead letters which are delivered again.
         if target.definition.deadPolicy == .stop {
-            _ = try connection.retryLetters(target.record.namespaceID, target.record.id, .positions([]))
+            _ = try connection.retryDeadLetters(target.record.namespaceID, target.record.id, .positions([]))
         }
         return outcome
     }
 
-    private func write(_ letters: [FailedMessageRecord]) throws {
-        try connection.replayLetters(target.record.namespaceID, target.record.id, letters)
+    private func write(_ failedMessages: [FailedMessageRecord]) throws {
+        try connection.replayFailedMessages(target.record.namespaceID, target.record.id, failedMessages)
     }
 
     /// Calls `body` with each message of an entry, as a stored message.
-    private func eachLetter(
+    private func eachFailedMessage(
         of entry: Entry, _ before: Node, _ after: Node, _ outcome: inout Outcome,
         _ body: (FailedMessageRecord) throws -> Void
     ) throws {
@@ -148,11 +148,11 @@ public struct FeedReplay {
                 continue
             }
             outcome.messages += 1
-            try body(letter(message))
+            try body(failedMessage(message))
         }
     }
 
-    private func letter(_ message: FeedMessage) -> FailedMessageRecord {
+    private func failedMessage(_ message: FeedMessage) -> FailedMessageRecord {
         let key = target.definition.order == .key ? message.key : ""
         return FailedMessageRecord(
             FailedMessage(

@@ -16,7 +16,7 @@ extension FeedMachine {
             FeedFailure(
                 time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts, reason: reason))
         slot.failures = FeedFailure.kept(slot.failures)
-        slot.hasLetter = true
+        slot.hasFailedMessage = true
         isDirty = true
         if dies { return bury(slot, key) }
         if isLast {
@@ -25,8 +25,10 @@ extension FeedMachine {
             slot.attempts = min(slot.attempts, settings.maxAttempts - 1)
         }
         // The message itself is already in the log or in its row, so it is not written with each failure.
-        letters[slot.position] = LetterChange.put(letter(slot, slot.isRetry ? .retry : .failing, nil))
-            .keepingMessage(of: letters[slot.position])
+        failedMessages[slot.position] = FailedMessageChange.put(
+            failedMessage(slot, slot.isRetry ? .retry : .failing, nil)
+        )
+        .keepingMessage(of: failedMessages[slot.position])
         putInLine(slot)
         let pause =
             isLast
@@ -40,7 +42,7 @@ extension FeedMachine {
         settle(key)
     }
 
-    private func letter(_ slot: Slot, _ state: FailedMessage.State, _ message: FeedMessage?) -> FailedMessage {
+    private func failedMessage(_ slot: Slot, _ state: FailedMessage.State, _ message: FeedMessage?) -> FailedMessage {
         FailedMessage(
             position: slot.position, key: orderingKey(slot.message).text, state: state, attempts: slot.attempts,
             failures: slot.failures, message: message)
@@ -92,7 +94,7 @@ extension FeedMachine {
     private func bury(_ slot: Slot, _ key: KeyState) {
         key.unrecordedDeaths += 1
         buried.append(key)
-        letters[slot.position] = .put(letter(slot, .dead, slot.message))
+        failedMessages[slot.position] = .put(failedMessage(slot, .dead, slot.message))
         noteStored(slot)
         finish(slot)
         if settings.stopsKeys {
@@ -123,7 +125,7 @@ extension FeedMachine {
             return unstored.insert(slot)
         }
         noteStored(slot)
-        letters[slot.position] = .put(letter(slot, .blocked, slot.message))
+        failedMessages[slot.position] = .put(failedMessage(slot, .blocked, slot.message))
         finish(slot)
     }
 }
@@ -146,14 +148,15 @@ extension FeedMachine {
         stored.bytes += Int64(min(slot.bytes, StoredMessage.maxBytes))
     }
 
-    /// Sets the amount stored in the database after an administrator has changed it. Call this after `lettersChanged`.
+    /// Sets the amount stored in the database after an administrator has changed it. Call this after `failedMessagesChanged`.
     func storedChanged(_ known: Stored) {
         stored = known
         // Add the messages that have yet to be written.
-        for case .put(let letter) in lettersUnderWay.merging(letters, uniquingKeysWith: { $1 }).values
-        where letter.state == .dead || letter.state == .blocked {
+        for case .put(let failedMessage) in failedMessagesInFlight.merging(failedMessages, uniquingKeysWith: { $1 })
+            .values
+        where failedMessage.state == .dead || failedMessage.state == .blocked {
             stored.count += 1
-            stored.bytes += Int64(min(letter.message?.estimatedBytes ?? 0, StoredMessage.maxBytes))
+            stored.bytes += Int64(min(failedMessage.message?.estimatedBytes ?? 0, StoredMessage.maxBytes))
         }
         if mayStore { isShortOfRoom = false }
         requeue(unstored.takeAll())

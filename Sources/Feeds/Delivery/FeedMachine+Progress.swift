@@ -8,7 +8,7 @@ struct FeedCommit: Sendable {
     let number: Int64
     let follows: Int64
     let recorded: CheckedProgress
-    var letters: [FeedPosition: FeedMachine.LetterChange]
+    var failedMessages: [FeedPosition: FeedMachine.FailedMessageChange]
     var counters: FeedMachine.Counters
 
     var progress: FeedProgress { recorded.progress }
@@ -33,23 +33,23 @@ extension FeedMachine {
         isDirty = false
         isStale = false
         // The machine will not learn whether the commit in flight succeeds.
-        if isLast { letters.merge(lettersUnderWay) { $0.keepingMessage(of: $1) } }
-        lettersUnderWay = letters
+        if isLast { failedMessages.merge(failedMessagesInFlight) { $0.keepingMessage(of: $1) } }
+        failedMessagesInFlight = failedMessages
         beingBuried += buried
         buried = []
         defer {
-            letters.removeAll()
+            failedMessages.removeAll()
             counters = Counters()
         }
         commitCount += 1
         return FeedCommit(
             namespace: settings.namespace, number: commitCount, follows: max(0, commitCount - (isLast ? 2 : 1)),
-            recorded: recorded, letters: letters, counters: counters)
+            recorded: recorded, failedMessages: failedMessages, counters: counters)
     }
 
     /// Records that a commit is durable.
     func committed(_ commit: FeedCommit) {
-        lettersUnderWay.removeAll()
+        failedMessagesInFlight.removeAll()
         for key in beingBuried { key.unrecordedDeaths -= 1 }
         for key in beingBuried { settle(key) }
         beingBuried = []

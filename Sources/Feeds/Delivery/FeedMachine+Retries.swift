@@ -47,20 +47,21 @@ extension FeedMachine {
     ///   - retried: The messages to deliver again.
     ///   - unread: The further retries in the database.
     ///   - blocked: The keys that have a dead letter or a message set aside, or nil if this is not the first page.
-    func lettersChanged(retried: [FailedMessage], unread: UnreadRetries, blocked: Set<FeedKey>?) {
-        let recent = blocked == nil ? [] : Array(lettersUnderWay.merging(letters) { $1 }.values)
+    func failedMessagesChanged(retried: [FailedMessage], unread: UnreadRetries, blocked: Set<FeedKey>?) {
+        let recent = blocked == nil ? [] : Array(failedMessagesInFlight.merging(failedMessages) { $1 }.values)
         if settings.stopsKeys {
             self.unread = unread
             if blocked != nil { countDeaths(recent) }
         }
-        for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
-            let key = FeedKey(letter.key)
-            if let dead = deaths[key], dead < letter.position {
+        for failedMessage in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(failedMessage.position)
+        {
+            let key = FeedKey(failedMessage.key)
+            if let dead = deaths[key], dead < failedMessage.position {
                 // The database set the message aside before the first page was read.
                 self.unread.passed.insert(key)
                 rereadRetries()
             } else {
-                retry(letter)
+                retry(failedMessage)
             }
         }
         guard settings.stopsKeys else { return }
@@ -70,44 +71,49 @@ extension FeedMachine {
 
     /// Returns whether a message is being written as dead or set aside. The database still has its previous state.
     private func isLeaving(_ position: FeedPosition) -> Bool {
-        guard slots[position] == nil, case .put(let letter) = lettersUnderWay[position] else { return false }
-        return letter.state == .dead || letter.state == .blocked
+        guard slots[position] == nil, case .put(let failedMessage) = failedMessagesInFlight[position] else {
+            return false
+        }
+        return failedMessage.state == .dead || failedMessage.state == .blocked
     }
 
     /// Notes the dead letters that the database may not have yet. The stored ones were read before the page.
-    private func countDeaths(_ recent: [LetterChange]) {
+    private func countDeaths(_ recent: [FailedMessageChange]) {
         deaths.removeAll()
-        for case .put(let letter) in recent where letter.state == .dead {
-            let key = FeedKey(letter.key)
-            deaths[key] = min(deaths[key] ?? letter.position, letter.position)
+        for case .put(let failedMessage) in recent where failedMessage.state == .dead {
+            let key = FeedKey(failedMessage.key)
+            deaths[key] = min(deaths[key] ?? failedMessage.position, failedMessage.position)
         }
     }
 
     /// Resumes all keys except those stopped by dead letters.
-    private func unblock(except blocked: Set<FeedKey>, _ recent: [LetterChange]) {
+    private func unblock(except blocked: Set<FeedKey>, _ recent: [FailedMessageChange]) {
         let stillBlocked = blocked.union(deaths.keys)
         // Messages that were just set aside after a retried message of their key are delivered after it.
         let aside = recent.compactMap { change -> FailedMessage? in
-            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(FeedKey(letter.key)) {
-                letter
+            if case .put(let failedMessage) = change, failedMessage.state == .blocked,
+                !stillBlocked.contains(FeedKey(failedMessage.key))
+            {
+                failedMessage
             } else {
                 nil
             }
         }
-        for letter in aside.sorted(by: { $0.position < $1.position }) {
-            let key = FeedKey(letter.key)
-            guard !unread.has(key, before: letter.position) else {
+        for failedMessage in aside.sorted(by: { $0.position < $1.position }) {
+            let key = FeedKey(failedMessage.key)
+            guard !unread.has(key, before: failedMessage.position) else {
                 // The message will be read after the retries that precede it.
                 unread.passed.insert(key)
                 rereadRetries()
                 continue
             }
-            letters[letter.position] = nil
-            retry(letter)
-            letters[letter.position] = .put(
+            failedMessages[failedMessage.position] = nil
+            retry(failedMessage)
+            failedMessages[failedMessage.position] = .put(
                 FailedMessage(
-                    position: letter.position, key: letter.key, state: .retry, attempts: letter.attempts,
-                    failures: letter.failures, message: letter.message))
+                    position: failedMessage.position, key: failedMessage.key, state: .retry,
+                    attempts: failedMessage.attempts,
+                    failures: failedMessage.failures, message: failedMessage.message))
             isDirty = true
         }
         blockedKeys = stillBlocked

@@ -148,9 +148,9 @@ final class FeedMachine {
     /// The retries that do not wait for unread retries. When few are left, the next page is read.
     var readyRetryCount: Int { retries.count - parkedRetryCount }
     var parkedRetryCount = 0
-    var letters: [FeedPosition: LetterChange] = [:]
+    var failedMessages: [FeedPosition: FailedMessageChange] = [:]
     /// The changes of stored messages that are being written.
-    var lettersUnderWay: [FeedPosition: LetterChange] = [:]
+    var failedMessagesInFlight: [FeedPosition: FailedMessageChange] = [:]
     var counters = Counters()
     private(set) var pendingBytes = 0
     /// Whether there is progress to record at once.
@@ -204,13 +204,13 @@ final class FeedMachine {
 
     /// Adds a message of an entry or of the snapshot. A message that does not come after the previous one is a fault.
     ///
-    /// - Parameter letter: The stored state of earlier attempts, if any.
-    func push(_ message: FeedMessage, failed letter: FailedMessage? = nil, now: Moment) {
+    /// - Parameter failedMessage: The stored state of earlier attempts, if any.
+    func push(_ message: FeedMessage, failed failedMessage: FailedMessage? = nil, now: Moment) {
         guard fault == nil else { return }
         let mayBeOut = mayBeOut(message.position)
         adoptedPositions?.remove(message.position)
         do throws(FeedInvariantError) {
-            guard let slot = try open(message, letter) else { return }
+            guard let slot = try open(message, failedMessage) else { return }
             admit(slot, mayBeOut: mayBeOut, now)
         } catch {
             stop(error)
@@ -218,7 +218,7 @@ final class FeedMachine {
     }
 
     /// Returns nil if the message is done, or is delivered from the database.
-    private func open(_ message: FeedMessage, _ letter: FailedMessage?) throws(FeedInvariantError) -> Slot? {
+    private func open(_ message: FeedMessage, _ failedMessage: FailedMessage?) throws(FeedInvariantError) -> Slot? {
         let slot: Slot?
         if let stored = slots[message.position] {
             // A stored retry is delivered from the database only.
@@ -230,10 +230,10 @@ final class FeedMachine {
         }
         lastPushedSeq = max(lastPushedSeq, message.position.seq)
         if let slot {
-            keep(slot, letter)
+            keep(slot, failedMessage)
         } else {
             isDirty = true
-            if letter != nil { removeLetter(message.position) }
+            if failedMessage != nil { removeFailedMessage(message.position) }
         }
         return slot
     }
@@ -282,18 +282,18 @@ final class FeedMachine {
     /// Adds a stored message to deliver again.
     ///
     /// - Parameter mayBeOut: Whether a previous owner may have delivered the message.
-    func retry(_ letter: FailedMessage, mayBeOut: Bool = false) {
+    func retry(_ failedMessage: FailedMessage, mayBeOut: Bool = false) {
         // The database has an older state than the changes that are yet to be written.
-        guard let message = letter.message, letters[letter.position] == nil else { return }
-        if case .remove = lettersUnderWay[letter.position] { return }
-        if let slot = slots[letter.position] {
+        guard let message = failedMessage.message, failedMessages[failedMessage.position] == nil else { return }
+        if case .remove = failedMessagesInFlight[failedMessage.position] { return }
+        if let slot = slots[failedMessage.position] {
             // The message has already arrived from the log. Its stored copy is removed when the message is done.
-            slot.hasLetter = true
+            slot.hasFailedMessage = true
             return
         }
         // The slot uses the current ordering of the feed, which may differ from the ordering when the message was stored.
         let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPosition: settings.stopsKeys)
-        keep(slot, letter)
+        keep(slot, failedMessage)
         // Other messages of the key may also have been delivered and not been read yet.
         let isKnownOut = adoptedPositions?.contains(slot.position) ?? true
         let isOut =
@@ -307,12 +307,12 @@ final class FeedMachine {
 
     // MARK: Slots
 
-    private func keep(_ slot: Slot, _ letter: FailedMessage?) {
+    private func keep(_ slot: Slot, _ failedMessage: FailedMessage?) {
         nextNumber += 1
-        if let letter {
-            slot.attempts = slot.isRetry ? 0 : letter.attempts
-            slot.failures = letter.failures
-            slot.hasLetter = true
+        if let failedMessage {
+            slot.attempts = slot.isRetry ? 0 : failedMessage.attempts
+            slot.failures = failedMessage.failures
+            slot.hasFailedMessage = true
         }
         if !formerDeliveries.isEmpty { slot.formerDelivery = formerDeliveries.removeValue(forKey: slot.position) ?? 0 }
         if slot.isRetry { retries.set(slot.position, to: slot.position) }
@@ -337,7 +337,7 @@ final class FeedMachine {
         forgetHandOut(slot, mayReturn: false)
         pendingBytes -= slot.bytes
         isDirty = true
-        if slot.hasLetter { removeLetter(position) }
+        if slot.hasFailedMessage { removeFailedMessage(position) }
         unpark(slot)
         if slot.isRetry { retries.remove(position) }
     }
@@ -349,8 +349,12 @@ final class FeedMachine {
         isDirty = true
     }
 
-    private func removeLetter(_ position: FeedPosition) {
-        if case .put(let letter) = letters[position], letter.state == .dead || letter.state == .blocked { return }
-        letters[position] = .remove
+    private func removeFailedMessage(_ position: FeedPosition) {
+        if case .put(let failedMessage) = failedMessages[position],
+            failedMessage.state == .dead || failedMessage.state == .blocked
+        {
+            return
+        }
+        failedMessages[position] = .remove
     }
 }

@@ -25,12 +25,13 @@ extension FeedProgress {
 }
 
 extension FailedMessageRecord {
-    init(_ letter: FailedMessage, namespace: String) {
+    init(_ failedMessage: FailedMessage, namespace: String) {
         self.init(
-            seq: letter.position.seq, index: letter.position.index, isSnapshot: letter.position.isSnapshot,
-            key: letter.key, state: letter.state.rawValue, attempts: letter.attempts,
-            errors: FeedFailure.json(letter.failures),
-            message: letter.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
+            seq: failedMessage.position.seq, index: failedMessage.position.index,
+            isSnapshot: failedMessage.position.isSnapshot,
+            key: failedMessage.key, state: failedMessage.state.rawValue, attempts: failedMessage.attempts,
+            errors: FeedFailure.json(failedMessage.failures),
+            message: failedMessage.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
     }
 }
 

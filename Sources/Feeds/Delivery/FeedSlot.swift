@@ -15,7 +15,7 @@ extension FeedMachine {
         var attempts = 0
         var failures: [FeedFailure] = []
         /// Whether the database stores the message as a `FailedMessage`.
-        var hasLetter = false
+        var hasFailedMessage = false
         /// The consumer that holds the message, or nil if unknown; see `isAdopted`.
         fileprivate(set) var holder: Holder?
         /// The index of the message among the messages that the holder has received through the same opening.
@@ -175,18 +175,20 @@ extension FeedMachine {
     }
 
     /// A pending change of the stored state of a message.
-    enum LetterChange: Sendable {
+    enum FailedMessageChange: Sendable {
         case put(FailedMessage)
         case remove
 
         /// Returns the change with the message of an earlier change that may not have been written, unless it has a message itself.
-        func keepingMessage(of former: LetterChange?) -> LetterChange {
-            guard case .put(let letter) = self, letter.message == nil, case .put(let old)? = former, old.message != nil
+        func keepingMessage(of former: FailedMessageChange?) -> FailedMessageChange {
+            guard case .put(let failedMessage) = self, failedMessage.message == nil, case .put(let old)? = former,
+                old.message != nil
             else { return self }
             return .put(
                 FailedMessage(
-                    position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
-                    failures: letter.failures, message: old.message))
+                    position: failedMessage.position, key: failedMessage.key, state: failedMessage.state,
+                    attempts: failedMessage.attempts,
+                    failures: failedMessage.failures, message: old.message))
         }
     }
 

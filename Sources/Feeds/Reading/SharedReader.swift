@@ -100,7 +100,7 @@ struct SharedReader {
         // The window counts the message from now on, not only from its arrival at the dispatcher.
         finding.hasRoom = feed.window.bring(bytes: message.estimatedBytes)
         finding.bytes += message.estimatedBytes
-        if let letter = feed.letters[position] { finding.letters[position] = letter }
+        if let failedMessage = feed.failedMessages[position] { finding.failedMessages[position] = failedMessage }
     }
 
     /// Moves the reader past an entry.
@@ -207,7 +207,7 @@ struct SharedReaderFeed: Sendable {
     let matcher: FeedMatcher
     let window: FeedWindow
     /// The messages that failed before, by position.
-    let letters: [FeedPosition: FailedMessage]
+    let failedMessages: [FeedPosition: FailedMessage]
 }
 
 /// The messages that a shared reader has found for a feed.
@@ -216,7 +216,7 @@ struct FoundMessages: Sendable {
     var messages: [FeedMessage] = []
     /// The approximate size of the messages in memory.
     var bytes = 0
-    var letters: [FeedPosition: FailedMessage] = [:]
+    var failedMessages: [FeedPosition: FailedMessage] = [:]
     /// The position up to which all messages have been found, or nil if the reader has not finished an entry.
     var readTo: LogCursor?
     var hasReadSnapshot = false

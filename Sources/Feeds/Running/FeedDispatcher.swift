@@ -60,7 +60,7 @@ enum FeedCommand: Sendable {
     case found([FoundMessages])
     case routes([FeedName: FeedRoute])
     /// A page of retries.
-    case letters(FeedClaim, FeedRetryPage)
+    case failedMessages(FeedClaim, FeedRetryPage)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Reports deliveries that did not reach their connection.

@@ -139,7 +139,7 @@ final class FeedDispatcherState {
                 }
             }
             for feed in ownerless.feeds { settleOwnerless(feed, now) }
-        case .letters(let claim, let page): run(claim)?.take(page, now)
+        case .failedMessages(let claim, let page): run(claim)?.take(page, now)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): cancel(name, id)
         case .unsent(let name, let deliveries):
@@ -447,7 +447,7 @@ final class FeedDispatcherState {
             }
             commits.append((run.claim, commit))
             run.beingRemoved = Set(
-                commit.letters.compactMap { if case .remove = $0.value { $0.key } else { nil } })
+                commit.failedMessages.compactMap { if case .remove = $0.value { $0.key } else { nil } })
             run.isBeingWritten = true
             run.arrivedBeingWritten = run.arrived
             run.arrived = []

@@ -12,7 +12,7 @@ struct FeedRetryPage: Sendable {
         var lastOfKeys: [FeedKey: FeedPosition]? = [:]
     }
 
-    var letters: [FailedMessage] = []
+    var failedMessages: [FailedMessage] = []
     /// The position after which the page was read, or nil for the first page.
     var after: FeedPosition?
     /// The position of the last retry that was read.
@@ -21,7 +21,7 @@ struct FeedRetryPage: Sendable {
     var hasMore = false
     /// Nil unless this is the first page.
     var overview: Overview?
-    static let lettersAtOnce = 1_000
+    static let failedMessagesAtOnce = 1_000
     fileprivate static let bytesAtOnce: Int64 = 8 << 20
     /// Only a replay can produce retries of more keys than a feed may have dead letters. New messages of all keys then wait.
     fileprivate static let mostKeys = 100_000
@@ -46,22 +46,22 @@ extension FeedRetryPage {
     ) throws(LogStoreError) {
         var overview = Overview()
         if after == nil {
-            try connection.reviveFeedLetters(namespace, feed)
+            try connection.reviveFailedMessages(namespace, feed)
             if stopsKeys {
-                try connection.setAsideFeedLetters(namespace, feed)
+                try connection.setAsideFailedMessages(namespace, feed)
                 // This must be read before the page: an administrator may release a key in the meantime, and its messages
                 // would not be in the page.
                 overview.blockedKeys = Set(try connection.blockedFeedKeys(namespace, feed).map { FeedKey($0) })
             }
-            let (count, bytes) = try connection.storedFeedLetters(namespace, feed)
+            let (count, bytes) = try connection.storedFailedMessages(namespace, feed)
             overview.stored = FeedMachine.Stored(count: count, bytes: bytes)
         }
-        let rows = try connection.feedLetters(
+        let rows = try connection.failedMessages(
             namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
-            limit: Self.lettersAtOnce, mostBytes: Self.bytesAtOnce)
-        let end = rows.last?.letter
-        let bytes = rows.reduce(0) { $0 + Int64($1.letter.message?.count ?? 0) }
-        let hasMore = rows.count == Self.lettersAtOnce || bytes >= Self.bytesAtOnce
+            limit: Self.failedMessagesAtOnce, mostBytes: Self.bytesAtOnce)
+        let end = rows.last?.failedMessage
+        let bytes = rows.reduce(0) { $0 + Int64($1.failedMessage.message?.count ?? 0) }
+        let hasMore = rows.count == Self.failedMessagesAtOnce || bytes >= Self.bytesAtOnce
         if after == nil, stopsKeys, hasMore, let end {
             let keys = try connection.retriedFeedKeys(
                 namespace, feed, after: .init(seq: end.seq, index: end.index, isSnapshot: end.isSnapshot),
@@ -69,7 +69,7 @@ extension FeedRetryPage {
             overview.lastOfKeys = keys.count > Self.mostKeys ? nil : Self.positions(keys)
         }
         self.init(
-            letters: rows.compactMap { FailedMessage($0.letter) }, after: after,
+            failedMessages: rows.compactMap { FailedMessage($0.failedMessage) }, after: after,
             last: end.map { FeedPosition(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot) } ?? after,
             hasMore: hasMore, overview: after == nil ? overview : nil)
     }

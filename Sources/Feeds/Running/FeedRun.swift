@@ -75,9 +75,9 @@ final class FeedRun {
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
         breaker = CircuitBreaker(settings, at: now.monotonic)
-        for letter in start.retried.letters {
-            machine.retry(letter, mayBeOut: start.adoptedThrough > 0)
-            applyInherited(letter.position, now)
+        for failedMessage in start.retried.failedMessages {
+            machine.retry(failedMessage, mayBeOut: start.adoptedThrough > 0)
+            applyInherited(failedMessage.position, now)
         }
     }
 
@@ -87,7 +87,7 @@ final class FeedRun {
     /// Adds the messages that the reader has found.
     func take(_ finding: FoundMessages, _ now: FeedMachine.Moment) {
         for message in finding.messages {
-            machine.push(message, failed: finding.letters[message.position], now: now)
+            machine.push(message, failed: finding.failedMessages[message.position], now: now)
             applyInherited(message.position, now)
         }
         if let cursor = finding.readTo {
@@ -103,18 +103,20 @@ final class FeedRun {
         // A page that was requested before the first page was read again would move the cursor past retries that were not read.
         guard page.after == nil || page.after == retried.last else { return }
         // Messages that are done may be in the page, because it was read before they were removed.
-        machine.lettersChanged(
-            retried: page.letters.filter { !isRemoving($0.position) }, unread: page.unread(after: machine.unread),
+        machine.failedMessagesChanged(
+            retried: page.failedMessages.filter { !isRemoving($0.position) },
+            unread: page.unread(after: machine.unread),
             blocked: page.overview?.blockedKeys)
         if let overview = page.overview { machine.storedChanged(overview.stored) }
         retried = page
-        for letter in page.letters { applyInherited(letter.position, now) }
+        for failedMessage in page.failedMessages { applyInherited(failedMessage.position, now) }
     }
 
     /// Returns the next page to read once most of the read retries are done, or nil if none is needed.
     func retriesWanted() -> FeedRetryRequest? {
         guard retried.hasMore || machine.rereadsRetries, !isReadingRetries,
-            machine.readyRetryCount < FeedRetryPage.lettersAtOnce / 2, machine.readyRetryCount == 0 || window.hasRoom
+            machine.readyRetryCount < FeedRetryPage.failedMessagesAtOnce / 2,
+            machine.readyRetryCount == 0 || window.hasRoom
         else { return nil }
         isReadingRetries = true
         let position = machine.rereadsRetries ? nil : retried.last
@@ -166,7 +168,7 @@ final class FeedRun {
 
     /// Returns whether a message is done and its stored copy is being removed.
     func isRemoving(_ position: FeedPosition) -> Bool {
-        if case .remove = machine.letters[position] { return true }
+        if case .remove = machine.failedMessages[position] { return true }
         return beingRemoved.contains(position)
     }
 

@@ -227,18 +227,18 @@ final class FeedSupervisor: AnnouncementListener {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }
         progress = try checked(progress, record, connection)
-        let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
-            .compactMap { FailedMessage($0.letter) }
+        let failedMessages = try connection.failedMessages(record.namespaceID, record.id, states: ["failing"])
+            .compactMap { FailedMessage($0.failedMessage) }
         let retried = try FeedRetryPage(
             record.namespaceID, record.id, after: nil, stopsKeys: definition.deadPolicy == .stop, connection)
         // The sink comes last, because nothing would stop it if a later step failed.
         let sink = try sinks.make(definition, in: record.namespace)
         let settings = machineSettings(definition, record.namespace, sink)
         let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
-        let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
+        let failing = Dictionary(failedMessages.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
         let window = FeedWindow(
-            room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes,
+            room: settings.windowMessages - retried.failedMessages.count, bytes: settings.windowBytes,
             account: .init(memory: core.memory, claim: claim, namespace: record.namespace))
         return Start(
             run: FeedRunStart(
@@ -248,7 +248,8 @@ final class FeedSupervisor: AnnouncementListener {
                 adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
                 retried: retried),
             reading: FeedStart(
-                feed: SharedReaderFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
+                feed: SharedReaderFeed(claim: claim, matcher: matcher, window: window, failedMessages: failing),
+                name: name,
                 progress: progress))
     }
 

@@ -85,7 +85,7 @@ final class FeedWriter: Sendable {
                 let claim = request.claim
                 let page = try FeedRetryPage(
                     claim.namespace, claim.feed, after: request.after, stopsKeys: request.stopsKeys, connection)
-                dispatcher.post(.letters(claim, page))
+                dispatcher.post(.failedMessages(claim, page))
             }
         }
     }
@@ -116,11 +116,12 @@ final class FeedWriter: Sendable {
     }
 
     private static func move(_ commit: (claim: FeedClaim, commit: FeedCommit)) -> FeedMove {
-        var letters: [FailedMessageRecord] = []
+        var failedMessages: [FailedMessageRecord] = []
         var removed: [(seq: Int64, index: Int64, isSnapshot: Bool)] = []
-        for (position, change) in commit.commit.letters {
+        for (position, change) in commit.commit.failedMessages {
             switch change {
-            case .put(let letter): letters.append(FailedMessageRecord(letter, namespace: commit.commit.namespace))
+            case .put(let failedMessage):
+                failedMessages.append(FailedMessageRecord(failedMessage, namespace: commit.commit.namespace))
             case .remove: removed.append((position.seq, position.index, position.isSnapshot))
             }
         }
@@ -128,6 +129,7 @@ final class FeedWriter: Sendable {
         return FeedMove(
             claim: commit.claim, number: commit.commit.number, follows: commit.commit.follows,
             progress: FeedProgressRecord(commit.commit.progress), delivered: counters.delivered,
-            acknowledged: counters.acknowledged, redelivered: counters.redelivered, letters: letters, removed: removed)
+            acknowledged: counters.acknowledged, redelivered: counters.redelivered, failedMessages: failedMessages,
+            removed: removed)
     }
 }

@@ -110,13 +110,13 @@ enum FeedBodies {
     }
 
     /// A selection of dead letters.
-    enum Letters: Equatable {
+    enum DeadLetters: Equatable {
         case all
         case key(String)
         case ids([String])
     }
 
-    static func letters(_ bytes: [UInt8]) throws(RESTError) -> Letters {
+    static func deadLetters(_ bytes: [UInt8]) throws(RESTError) -> DeadLetters {
         var body = try Body(bytes, known: ["ids", "key", "all"])
         let ids = try body.texts("ids", most: Limits.ids)
         let key = try body.text("key", 24_000)

@@ -41,11 +41,11 @@ enum FeedJSON {
         return writer.bytes
     }
 
-    static func dead(_ letters: [FeedDeadLetter]) -> [UInt8] {
+    static func dead(_ deadLetters: [FeedDeadLetter]) -> [UInt8] {
         var body = Array("{\"dead\":[".utf8)
-        for (index, letter) in letters.enumerated() {
+        for (index, deadLetter) in deadLetters.enumerated() {
             if index > 0 { body.append(UInt8(ascii: ",")) }
-            body += letter.json
+            body += deadLetter.json
         }
         return body + Array("]}".utf8)
     }

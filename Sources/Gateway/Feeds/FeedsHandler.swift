@@ -201,11 +201,11 @@ final class FeedsHandler {
 
     private func change(
         _ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange,
-        _ body: @escaping @Sendable (FeedAdministration, LogConnection.LetterSelection) throws -> Int64
+        _ body: @escaping @Sendable (FeedAdministration, LogConnection.DeadLetterSelection) throws -> Int64
     ) throws(RESTError) {
         let feed = call.feed
-        let selection: LogConnection.LetterSelection
-        switch try FeedBodies.letters(request.body) {
+        let selection: LogConnection.DeadLetterSelection
+        switch try FeedBodies.deadLetters(request.body) {
         case .all: selection = .all
         case .key(let key): selection = .key(key)
         case .ids(let ids):

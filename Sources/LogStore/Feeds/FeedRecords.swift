@@ -120,13 +120,13 @@ public struct FeedMove: Sendable {
     public let acknowledged: Int64
     public let redelivered: Int64
     /// Failed messages to write, and the positions of the failed messages to delete.
-    public let letters: [FailedMessageRecord]
+    public let failedMessages: [FailedMessageRecord]
     public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
 
     public init(
         claim: FeedClaim, number: Int64, follows: Int64, progress: FeedProgressRecord, delivered: Int64,
         acknowledged: Int64, redelivered: Int64,
-        letters: [FailedMessageRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+        failedMessages: [FailedMessageRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
     ) {
         self.claim = claim
         self.number = number
@@ -135,7 +135,7 @@ public struct FeedMove: Sendable {
         self.delivered = delivered
         self.acknowledged = acknowledged
         self.redelivered = redelivered
-        self.letters = letters
+        self.failedMessages = failedMessages
         self.removed = removed
     }
 }

@@ -147,10 +147,10 @@ extension LogConnection {
     ///
     /// - Parameter mostBytes: the size of messages and errors at which the result ends. The message that reaches this
     ///   size is the last.
-    public func feedLetters(
+    public func failedMessages(
         _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
         limit: Int = 100_000, mostBytes: Int64 = .max
-    ) throws(LogStoreError) -> [(letter: FailedMessageRecord, since: String)] {
+    ) throws(LogStoreError) -> [(failedMessage: FailedMessageRecord, since: String)] {
         try translated { () throws(PostgresError) in
             var wanted = PostgresArray(of: .text)
             for state in states { wanted.appendText(state) }
@@ -174,9 +174,9 @@ extension LogConnection {
                     .bool(after?.isSnapshot ?? false), .int8(after?.index ?? -1), .int8(Int64(limit)),
                     .int8(mostBytes),
                 ])
-            var letters: [(FailedMessageRecord, String)] = []
+            var failedMessages: [(FailedMessageRecord, String)] = []
             for row in 0..<rows.rowCount {
-                letters.append(
+                failedMessages.append(
                     (
                         FailedMessageRecord(
                             seq: try rows.int64(row, 0), index: try rows.int64(row, 1),
@@ -186,7 +186,7 @@ extension LogConnection {
                         try rows.string(row, 8)
                     ))
             }
-            return letters
+            return failedMessages
         }
     }
 
@@ -215,7 +215,7 @@ extension LogConnection {
         do throws(PostgresError) {
             let steps = moves.map { PipelineStep.prepared(Self.moveFeed, parameters($0)) }
             let results = try postgres.pipeline(
-                [.query("begin")] + steps + moves.flatMap(Self.letterSteps) + [.query("commit")])
+                [.query("begin")] + steps + moves.flatMap(Self.failedMessageSteps) + [.query("commit")])
             for (index, move) in moves.enumerated() {
                 feedLocations[move.claim.feed] = try results[index + 1].bytes(0, 0)
             }
@@ -270,7 +270,7 @@ extension LogConnection {
         return parameters
     }
 
-    private static func letterSteps(_ move: FeedMove) -> [PipelineStep] {
+    private static func failedMessageSteps(_ move: FeedMove) -> [PipelineStep] {
         var steps: [PipelineStep] = []
         if !move.removed.isEmpty {
             var seqs = PostgresArray(of: .int8)
@@ -294,21 +294,24 @@ extension LogConnection {
                         .array(snapshots),
                     ]))
         }
-        for letter in move.letters where letter.message != nil { steps.append(storing(letter, move.claim)) }
-        let failing = move.letters.filter { $0.message == nil }
+        for failedMessage in move.failedMessages where failedMessage.message != nil {
+            steps.append(storing(failedMessage, move.claim))
+        }
+        let failing = move.failedMessages.filter { $0.message == nil }
         if !failing.isEmpty { steps += noting(failing, move.claim) }
         return steps
     }
 
     /// Returns the step that writes a failed message with its body.
-    private static func storing(_ letter: FailedMessageRecord, _ claim: FeedClaim) -> PipelineStep {
+    private static func storing(_ failedMessage: FailedMessageRecord, _ claim: FeedClaim) -> PipelineStep {
         var parameters: PostgresParameters = [
-            .int8(claim.namespace), .int8(claim.feed), .int8(letter.seq), .int8(letter.index),
-            .bool(letter.isSnapshot), .text(letter.key), .text(letter.state), .int4(Int32(letter.attempts)),
+            .int8(claim.namespace), .int8(claim.feed), .int8(failedMessage.seq), .int8(failedMessage.index),
+            .bool(failedMessage.isSnapshot), .text(failedMessage.key), .text(failedMessage.state),
+            .int4(Int32(failedMessage.attempts)),
         ]
-        parameters.appendJSON(letter.errors)
-        if let message = letter.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
-        parameters.appendInt8(Int64(letter.message?.count ?? 0))
+        parameters.appendJSON(failedMessage.errors)
+        if let message = failedMessage.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
+        parameters.appendInt8(Int64(failedMessage.message?.count ?? 0))
         return .query(
             """
             insert into pathmirror.feed_message
@@ -324,7 +327,7 @@ extension LogConnection {
     /// Returns the steps that record failures of messages whose bodies are in the log or already in their rows: two
     /// statements for all messages of a move, without touching the bodies. The rows are small and no index covers the
     /// changed columns, so new row versions stay in their pages.
-    private static func noting(_ letters: [FailedMessageRecord], _ claim: FeedClaim) -> [PipelineStep] {
+    private static func noting(_ failedMessages: [FailedMessageRecord], _ claim: FeedClaim) -> [PipelineStep] {
         var seqs = PostgresArray(of: .int8)
         var indexes = PostgresArray(of: .int8)
         var snapshots = PostgresArray(of: .bool)
@@ -332,14 +335,14 @@ extension LogConnection {
         var states = PostgresArray(of: .text)
         var attempts = PostgresArray(of: .int8)
         var errors = PostgresArray(of: .text)
-        for letter in letters {
-            seqs.appendInt8(letter.seq)
-            indexes.appendInt8(letter.index)
-            snapshots.appendBool(letter.isSnapshot)
-            keys.appendText(letter.key)
-            states.appendText(letter.state)
-            attempts.appendInt8(Int64(letter.attempts))
-            errors.appendText(letter.errors)
+        for failedMessage in failedMessages {
+            seqs.appendInt8(failedMessage.seq)
+            indexes.appendInt8(failedMessage.index)
+            snapshots.appendBool(failedMessage.isSnapshot)
+            keys.appendText(failedMessage.key)
+            states.appendText(failedMessage.state)
+            attempts.appendInt8(Int64(failedMessage.attempts))
+            errors.appendText(failedMessage.errors)
         }
         let parameters: PostgresParameters = [
             .int8(claim.namespace), .int8(claim.feed), .array(seqs), .array(indexes), .array(snapshots), .array(keys),

@@ -76,19 +76,19 @@ import Tree
 
     /// Checks that a page of dead messages is limited by its encoded size.
     @Test func pagesOfDeadLetters() {
-        let letters = (0..<10).map { index in
+        let failedMessages = (0..<10).map { index in
             FeedDeadLetter(
                 FailedMessageRecord(
                     seq: Int64(index), index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1,
                     errors: FeedFailure.json([Self.failure(String(repeating: "\u{1}", count: 2_000))]),
                     message: Array("{\"id\":\"default:\(index):0\"}".utf8)), since: "2026-01-31T12:00:00.000Z")
         }
-        let size = letters[0].json.count + 1
-        #expect(FeedDeadLetter.page(letters, mostBytes: 10 * size).count == 10)
-        #expect(FeedDeadLetter.page(letters, mostBytes: 10 * size - 1).count == 9)
-        #expect(FeedDeadLetter.page(letters, mostBytes: 1).count == 1)
+        let size = failedMessages[0].json.count + 1
+        #expect(FeedDeadLetter.page(failedMessages, mostBytes: 10 * size).count == 10)
+        #expect(FeedDeadLetter.page(failedMessages, mostBytes: 10 * size - 1).count == 9)
+        #expect(FeedDeadLetter.page(failedMessages, mostBytes: 1).count == 1)
         #expect(FeedDeadLetter.page([], mostBytes: 1).isEmpty)
-        #expect(RawJSON(letters[3].json).isJSON)
-        #expect(letters[3].lastReason.hasSuffix("…"))
+        #expect(RawJSON(failedMessages[3].json).isJSON)
+        #expect(failedMessages[3].lastReason.hasSuffix("…"))
     }
 }

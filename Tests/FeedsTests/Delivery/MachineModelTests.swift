@@ -65,7 +65,7 @@ extension MachineWorld {
         case 19: if commit == nil { take() }
         case 20: finishCommit()
         case 21: administer()
-        case 22: readLetters()
+        case 22: readFailedMessages()
         case 23...26: connect()
         default:
             switch random.below(6) {
@@ -82,7 +82,7 @@ extension MachineWorld {
         note("drain")
         for _ in 0..<400 {
             administer()
-            for _ in 0..<4 { readLetters() }
+            for _ in 0..<4 { readFailedMessages() }
             read(atMost: 50)
             if commit == nil { take() }
             finishCommit()
@@ -94,7 +94,8 @@ extension MachineWorld {
             }
             wait(60)
             guard problem == nil else { return }
-            if acknowledged.count == messages.count, nextChunk == chunks.count, row.letters.isEmpty, !machine.isDirty,
+            if acknowledged.count == messages.count, nextChunk == chunks.count, row.failedMessages.isEmpty,
+                !machine.isDirty,
                 commit == nil
             {
                 break
@@ -103,7 +104,7 @@ extension MachineWorld {
         wait(1_000)
         let left = messages.keys.filter { !acknowledged.contains($0) }.sorted().map { $0.id(in: "") }
         check(left.isEmpty, "never done: \(left)")
-        check(row.letters.isEmpty, "letters are left: \(row.letters.keys.map { $0.id(in: "") })")
+        check(row.failedMessages.isEmpty, "letters are left: \(row.failedMessages.keys.map { $0.id(in: "") })")
         check(machine.slots.isEmpty, "the machine still has messages")
         check(machine.keys.isEmpty, "the machine still has keys: \(machine.keys.keys.map(\.text))")
         check(machine.holders.isEmpty && machine.gated.isEmpty, "the machine still has holders")

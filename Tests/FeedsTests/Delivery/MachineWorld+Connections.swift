@@ -156,7 +156,7 @@ extension MachineWorld {
         note("\(consumer) opens \(connection.number) after \(id?.text(in: "") ?? "-")")
         let mine = held.filter { $0.value.consumer == consumer && machine.isKnownToHold($0.key, consumer) }
         let before = Set(machine.slots.keys)
-        let outOfTurn = before.filter { letter($0)?.state == .retry }
+        let outOfTurn = before.filter { failedMessage($0)?.state == .retry }
         let counted = machine.counters.acknowledged
         machine.open(consumer, connection.opening, after: id)
         for position in mine.keys { held[position] = nil }

@@ -20,7 +20,7 @@ extension MachineWorld {
         let position = delivery.message.position
         let key = key(position)
         let name = position.id(in: "")
-        let isRetry = letter(position)?.state == .retry
+        let isRetry = failedMessage(position)?.state == .retry
         check(messages[position] != nil, "\(name) never was in the log")
         check(delivery.message.key == messages[position]?.key, "\(name) has another key")
         // A message that an administrator dropped while it was being retried may be delivered once more.
@@ -40,10 +40,10 @@ extension MachineWorld {
         for (other, _) in messages where !isRetry && other < position && self.key(other) == key {
             if acknowledged.contains(other) || held[other] != nil { continue }
             // A dead message that is not durable may be lost. The message is then delivered again.
-            let stored = row.letters[other]?.state
+            let stored = row.failedMessages[other]?.state
             // A message that an administrator has retried has lost its position if its key continued.
             if !settings.stopsKeys, stored == .dead || stored == .retry { continue }
-            let state = letter(other)?.state
+            let state = failedMessage(other)?.state
             check(
                 false,
                 "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
@@ -52,7 +52,7 @@ extension MachineWorld {
         for (other, _) in messages
         where isRetry && settings.stopsKeys && other < position && self.key(other) == key && held[other] == nil {
             check(
-                letter(other)?.state != .dead,
+                failedMessage(other)?.state != .dead,
                 "\(name) is delivered once more, and \(other.id(in: "")) of its key is dead")
         }
         // Messages that wait in the machine are delivered in order, whether new or retried.
@@ -84,7 +84,7 @@ extension MachineWorld {
     func acknowledge() {
         guard let position = anyPosition() else { return }
         let consumer = who(position)
-        let wasRetry = letter(position)?.state == .retry
+        let wasRetry = failedMessage(position)?.state == .retry
         let wasAdopted = machine.isAdopted(position)
         checkTrust(position)
         let result = machine.acknowledge(position, by: consumer)
@@ -115,7 +115,7 @@ extension MachineWorld {
     private func checkTurn(_ position: FeedPosition) {
         for other in messages.keys where other < position && key(other) == key(position) {
             if acknowledged.contains(other) || held[other] != nil || machine.isAdopted(other) { continue }
-            let state = letter(other)?.state
+            let state = failedMessage(other)?.state
             check(
                 state != nil && state != .failing,
                 "\(position.id(in: "")) is done, and \(other.id(in: "")) of its key is to be delivered")

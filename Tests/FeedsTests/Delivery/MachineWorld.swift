@@ -27,7 +27,7 @@ final class MachineWorld {
     /// The durable state.
     struct Row {
         var progress: FeedProgress
-        var letters: [FeedPosition: FailedMessage] = [:]
+        var failedMessages: [FeedPosition: FailedMessage] = [:]
     }
 
     static let consumers = ["", "a", "b", "c"]
@@ -46,7 +46,7 @@ final class MachineWorld {
     /// The acknowledged messages when the commit was taken.
     var acknowledgedWithCommit: Set<FeedPosition> = []
     /// Whether an administrator has changed failed messages since the machine was notified.
-    var needsLetters = false
+    var needsFailedMessages = false
     /// The maximum size of a page of retries; the page that was read and not yet accepted; its end; and whether more
     /// pages follow.
     let pageLimit: Int
@@ -106,15 +106,15 @@ final class MachineWorld {
     func key(_ position: FeedPosition) -> String { settings.ordersByKey ? messages[position]?.key ?? "" : "" }
 
     /// Returns the newest known state of a failed message.
-    func letter(_ position: FeedPosition) -> FailedMessage? {
-        for changes in [machine.letters, machine.lettersUnderWay] {
+    func failedMessage(_ position: FeedPosition) -> FailedMessage? {
+        for changes in [machine.failedMessages, machine.failedMessagesInFlight] {
             switch changes[position] {
-            case .put(let letter): return letter
+            case .put(let failedMessage): return failedMessage
             case .remove: return nil
             case nil: break
             }
         }
-        return row.letters[position]
+        return row.failedMessages[position]
     }
 
     func check(_ holds: Bool, _ what: @autoclosure () -> String) {
@@ -157,8 +157,8 @@ final class MachineWorld {
                 let message = chunk.messages[nextOfChunk]
                 nextOfChunk += 1
                 count += 1
-                let letter = row.letters[message.position].flatMap { $0.state == .failing ? $0 : nil }
-                machine.push(message, failed: letter, now: moment)
+                let failedMessage = row.failedMessages[message.position].flatMap { $0.state == .failing ? $0 : nil }
+                machine.push(message, failed: failedMessage, now: moment)
                 note("push \(message.position.id(in: "")) \(message.key)")
             }
             guard nextOfChunk == chunk.messages.count else { return }
@@ -192,7 +192,7 @@ final class MachineWorld {
     /// Starts an owner from the row.
     func begin(_ inheritance: Inheritance? = nil) {
         // Whether a stored message is outstanding is not recorded if its position is done.
-        held = held.filter { letter($0.key).map { $0.state == .failing } ?? true }
+        held = held.filter { failedMessage($0.key).map { $0.state == .failing } ?? true }
         let former = min(row.progress.handedTo, head)
         row.progress.handedTo = max(row.progress.handedTo, head)
         machine = FeedMachine(
@@ -207,14 +207,14 @@ final class MachineWorld {
         machine.stored = stored
         machine.blockedKeys = first.overview?.blockedKeys ?? []
         machine.unread = first.unread(after: machine.unread)
-        for letter in first.letters { machine.retry(letter, mayBeOut: former > row.progress.seq) }
+        for failedMessage in first.failedMessages { machine.retry(failedMessage, mayBeOut: former > row.progress.seq) }
         pageEnd = first.last
         hasMorePages = first.hasMore
         page = nil
-        needsLetters = false
+        needsFailedMessages = false
         commit = nil
         let progress = row.progress
-        acknowledged = Set(messages.keys.filter { progress.isDone($0) && row.letters[$0] == nil })
+        acknowledged = Set(messages.keys.filter { progress.isDone($0) && row.failedMessages[$0] == nil })
         check(durable.isSubset(of: acknowledged), "acknowledgements that were durable are lost")
         nextOfChunk = 0
         if let snapshot = progress.snapshotSeq {
@@ -270,7 +270,8 @@ final class MachineWorld {
         let progress = taken.progress
         note("take \(progress.seq):\(progress.index) done \(progress.done.ranges.count) handed to \(progress.handedTo)")
         for (position, message) in messages {
-            let isResolved = acknowledged.contains(position) || letter(position).map { $0.state != .failing } ?? false
+            let isResolved =
+                acknowledged.contains(position) || failedMessage(position).map { $0.state != .failing } ?? false
             check(
                 progress.isDone(position) == isResolved,
                 "\(message.position) is \(isResolved ? "" : "not ")done, and the progress says otherwise")
@@ -284,10 +285,10 @@ final class MachineWorld {
         takePage()
         note("commit")
         row.progress = commit.progress
-        for (position, change) in commit.letters {
+        for (position, change) in commit.failedMessages {
             switch change {
-            case .put(let letter): put(letter)
-            case .remove: row.letters[position] = nil
+            case .put(let failedMessage): put(failedMessage)
+            case .remove: row.failedMessages[position] = nil
             }
         }
         counters.delivered += commit.counters.delivered
@@ -299,48 +300,51 @@ final class MachineWorld {
 
     /// Stores a failed message as the database does: an existing row is not written again, and a removed one does not
     /// return.
-    private func put(_ letter: FailedMessage) {
-        let former = row.letters[letter.position]
-        if letter.message == nil, letter.state == .retry, former?.state != .retry { return }
-        row.letters[letter.position] = FailedMessage(
-            position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
-            failures: letter.failures, message: letter.message ?? former?.message)
+    private func put(_ failedMessage: FailedMessage) {
+        let former = row.failedMessages[failedMessage.position]
+        if failedMessage.message == nil, failedMessage.state == .retry, former?.state != .retry { return }
+        row.failedMessages[failedMessage.position] = FailedMessage(
+            position: failedMessage.position, key: failedMessage.key, state: failedMessage.state,
+            attempts: failedMessage.attempts,
+            failures: failedMessage.failures, message: failedMessage.message ?? former?.message)
     }
 
     var retried: [FailedMessage] {
-        row.letters.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
+        row.failedMessages.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
     }
     var stored: FeedMachine.Stored {
-        FeedMachine.Stored(count: Int64(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.count))
+        FeedMachine.Stored(
+            count: Int64(row.failedMessages.values.filter { $0.state == .dead || $0.state == .blocked }.count))
     }
     var blockedKeys: Set<FeedKey> {
-        Set(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.map { FeedKey($0.key) })
+        Set(row.failedMessages.values.filter { $0.state == .dead || $0.state == .blocked }.map { FeedKey($0.key) })
     }
 
     func revive() {
-        let dead = Set(row.letters.values.filter { $0.state == .dead }.map(\.key))
-        for letter in row.letters.values where letter.state == .blocked && !dead.contains(letter.key) {
-            row.letters[letter.position] = letter.with(.retry)
+        let dead = Set(row.failedMessages.values.filter { $0.state == .dead }.map(\.key))
+        for failedMessage in row.failedMessages.values
+        where failedMessage.state == .blocked && !dead.contains(failedMessage.key) {
+            row.failedMessages[failedMessage.position] = failedMessage.with(.retry)
         }
     }
 
     /// Blocks retries after a dead message of their key, as the database does before the first page is read.
     private func setAside() {
-        for letter in row.letters.values where letter.state == .retry {
-            let isBehind = row.letters.values.contains {
-                $0.state == .dead && $0.key == letter.key && $0.position < letter.position
+        for failedMessage in row.failedMessages.values where failedMessage.state == .retry {
+            let isBehind = row.failedMessages.values.contains {
+                $0.state == .dead && $0.key == failedMessage.key && $0.position < failedMessage.position
             }
-            if isBehind { row.letters[letter.position] = letter.with(.blocked) }
+            if isBehind { row.failedMessages[failedMessage.position] = failedMessage.with(.blocked) }
         }
     }
 
     /// Lets an administrator retry or drop dead messages.
     func administer() {
-        let dead = row.letters.values.filter { $0.state == .dead }.sorted { $0.position < $1.position }
+        let dead = row.failedMessages.values.filter { $0.state == .dead }.sorted { $0.position < $1.position }
         guard !dead.isEmpty else { return }
         let one = random.pick(dead)
         // A message that was set aside before its key's dead messages is delivered once none of these is left.
-        let isAlone = row.letters.values.allSatisfy {
+        let isAlone = row.failedMessages.values.allSatisfy {
             $0.key != one.key || $0.state != .blocked || one.position < $0.position
         }
         let chosen =
@@ -350,27 +354,27 @@ final class MachineWorld {
             default: dead
             }
         let drops = random.oneIn(3)
-        for letter in chosen {
+        for failedMessage in chosen {
             if drops {
-                row.letters[letter.position] = nil
-                acknowledged.insert(letter.position)
-                dropped.insert(letter.position)
+                row.failedMessages[failedMessage.position] = nil
+                acknowledged.insert(failedMessage.position)
+                dropped.insert(failedMessage.position)
             } else {
-                row.letters[letter.position] = letter.with(.retry)
+                row.failedMessages[failedMessage.position] = failedMessage.with(.retry)
             }
         }
         note("\(drops ? "drop" : "retry") \(chosen.map { $0.position.id(in: "") })")
         revive()
-        needsLetters = true
+        needsFailedMessages = true
     }
 
     // MARK: Pages of failed messages
 
     /// Reads a page if the machine needs one. The page is accepted immediately or later.
-    func readLetters() {
+    func readFailedMessages() {
         guard page == nil else { return takePage() }
-        if needsLetters {
-            needsLetters = false
+        if needsFailedMessages {
+            needsFailedMessages = false
             page = readPage(after: nil)
         } else if hasMorePages || machine.rereadsRetries, machine.readyRetryCount < max(1, pageLimit / 2) {
             page = readPage(after: machine.rereadsRetries ? nil : pageEnd)
@@ -384,16 +388,18 @@ final class MachineWorld {
             revive()
             if settings.stopsKeys { setAside() }
         }
-        let all = retried.filter { letter in position.map { $0 < letter.position } ?? true }
-        let letters = Array(all.prefix(pageLimit))
+        let all = retried.filter { failedMessage in position.map { $0 < failedMessage.position } ?? true }
+        let failedMessages = Array(all.prefix(pageLimit))
         var page = FeedRetryPage(
-            letters: letters, after: position, last: letters.last?.position ?? position,
-            hasMore: letters.count == pageLimit)
+            failedMessages: failedMessages, after: position, last: failedMessages.last?.position ?? position,
+            hasMore: failedMessages.count == pageLimit)
         guard position == nil else { return page }
         var overview = FeedRetryPage.Overview(stored: stored)
         if settings.stopsKeys {
             overview.blockedKeys = blockedKeys
-            for letter in all.dropFirst(pageLimit) { overview.lastOfKeys?[FeedKey(letter.key)] = letter.position }
+            for failedMessage in all.dropFirst(pageLimit) {
+                overview.lastOfKeys?[FeedKey(failedMessage.key)] = failedMessage.position
+            }
             if all.count > pageLimit, random.oneIn(8) { overview.lastOfKeys = nil }
         }
         page.overview = overview
@@ -404,10 +410,11 @@ final class MachineWorld {
         guard let page else { return }
         self.page = nil
         guard page.after == nil || page.after == pageEnd else { return }
-        let names = page.letters.map { $0.position.id(in: "") }
+        let names = page.failedMessages.map { $0.position.id(in: "") }
         note("page after \(page.after?.id(in: "") ?? "-"): \(names), blocked \(page.overview?.blockedKeys ?? [])")
-        machine.lettersChanged(
-            retried: page.letters, unread: page.unread(after: machine.unread), blocked: page.overview?.blockedKeys)
+        machine.failedMessagesChanged(
+            retried: page.failedMessages, unread: page.unread(after: machine.unread),
+            blocked: page.overview?.blockedKeys)
         if let overview = page.overview { machine.storedChanged(overview.stored) }
         machine.advance(to: moment)
         pageEnd = page.last

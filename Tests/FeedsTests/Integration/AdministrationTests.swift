@@ -173,7 +173,7 @@ import Tree
 
     // MARK: Dead messages
 
-    private static let letters = ["test:1:0", "test:2:0", "test:3:0", "test:4:0", "test:5:0", "test:6:0"]
+    private static let failedMessages = ["test:1:0", "test:2:0", "test:3:0", "test:4:0", "test:5:0", "test:6:0"]
 
     /// Runs `body` with six entries whose messages are all dead, two of each key.
     private func withDead(_ policy: String, _ body: (FeedBench, FeedService) throws -> Void) throws {
@@ -211,7 +211,7 @@ import Tree
 
     @Test func deadLettersAreListed() throws {
         try withDead("continue") { bench, _ in
-            #expect(try dead(bench) == Self.letters)
+            #expect(try dead(bench) == Self.failedMessages)
             let behind = try bench.administration.deadLetters(
                 bench.name("f"), after: FeedPosition(seq: 2, index: 0), limit: 3)
             #expect(behind.map { $0.id(in: "test") } == ["test:3:0", "test:4:0", "test:5:0"])
@@ -237,7 +237,7 @@ import Tree
             #expect(try bench.administration.retry(name, .key("none")) == 0)
             #expect(try bench.administration.retry(name, .all) == 3)
             #expect(consumer.consume([service]) { consumer.ids.count == 6 })
-            #expect(consumer.repeated.isEmpty && Set(consumer.ids) == Set(Self.letters))
+            #expect(consumer.repeated.isEmpty && Set(consumer.ids) == Set(Self.failedMessages))
             #expect(try eventually { try dead(bench).isEmpty })
             #expect(try eventually { try bench.status("f").setAside == 0 })
             // The message had been delivered before, but its attempts are counted from one again.

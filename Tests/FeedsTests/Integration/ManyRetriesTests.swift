@@ -8,7 +8,7 @@ import Tree
 
 /// Tests of more retried messages of one key than are read at once, where dead messages stop their keys.
 @Suite struct ManyRetriesTests {
-    private static let count = FeedRetryPage.lettersAtOnce + 100
+    private static let count = FeedRetryPage.failedMessagesAtOnce + 100
     private static let ids = (0..<count).map { "test:1:\($0)" }
     private static let definition =
         #"{"path": "/a/{k}", "start": "beginning", "order": "namespace", "on_dead": "stop", "max_attempts": 1}"#
@@ -56,7 +56,7 @@ import Tree
             try bench.set("/a/k10000", .int(-1))
             // The new message is in the gateway's memory before the second page is read.
             #expect(try eventually { try bench.progress("f").readTo.seq == 2 })
-            #expect(consumer.ids.count < FeedRetryPage.lettersAtOnce / 2)
+            #expect(consumer.ids.count < FeedRetryPage.failedMessagesAtOnce / 2)
             #expect(consumer.consume([service]) { consumer.ids.count > Self.count })
             #expect(consumer.ids == Self.ids + ["test:2:0"] && consumer.repeated.isEmpty)
         }

@@ -96,9 +96,9 @@ import Tree
 
     private static let records = 30
 
-    private func write(_ letter: String, _ bench: FeedBench) throws {
+    private func write(_ failedMessage: String, _ bench: FeedBench) throws {
         for number in 0..<Self.records {
-            let text = "\(number) " + String(repeating: letter, count: 20_000)
+            let text = "\(number) " + String(repeating: failedMessage, count: 20_000)
             try bench.set("/a/k\(100 + number)", .string(text))
         }
     }

@@ -8,14 +8,14 @@ import Tree
 enum SharedReaderBench {
     /// Returns a feed with a budget of `room` messages.
     static func feed(
-        _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FailedMessage] = [:],
+        _ id: Int64, _ pattern: String, room: Int = 1_000_000, failedMessages: [FeedPosition: FailedMessage] = [:],
         _ change: (inout FeedDefinition) throws -> Void = { _ in }
     ) throws -> SharedReaderFeed {
         var definition = FeedDefinition(name: "f\(id)", pattern: try PathPattern(pattern))
         try change(&definition)
         return SharedReaderFeed(
             claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: FeedMatcher(definition),
-            window: FeedWindow(room: room, bytes: 1 << 30), letters: letters)
+            window: FeedWindow(room: room, bytes: 1 << 30), failedMessages: failedMessages)
     }
 
     static func set(_ seq: Int64, _ path: String, _ value: Node) -> Entry {

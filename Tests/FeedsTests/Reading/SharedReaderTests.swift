@@ -40,14 +40,15 @@ import Tree
 
     @Test func lettersComeWithTheirMessages() throws {
         let failed = FeedPosition(seq: 1, index: 2)
-        let letter = FailedMessage(
+        let failedMessage = FailedMessage(
             position: failed, key: "k2", state: .failing, attempts: 3, failures: [], message: nil)
         let absent = FeedPosition(seq: 2, index: 0)
-        let feed = try SharedReaderBench.feed(1, "/a/{k}", letters: [failed: letter, absent: letter])
+        let feed = try SharedReaderBench.feed(
+            1, "/a/{k}", failedMessages: [failed: failedMessage, absent: failedMessage])
         var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
         let (found, _) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(5)))
         #expect(found[0].messages.count == 5)
-        #expect(found[0].letters.mapValues(\.attempts) == [failed: 3])
+        #expect(found[0].failedMessages.mapValues(\.attempts) == [failed: 3])
     }
 
     @Test func lanesAtTheSameEntryAreJoined() throws {

@@ -46,7 +46,7 @@ import Wire
         // Each verb accepts only its own members.
         #expect(refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay":"1s"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.settlement(.extend, body(#"{"ids":[],"reason":"x"}"#)) } != nil)
-        #expect(refusal { _ = try FeedBodies.letters(body(#"{"id":"x"}"#)) } != nil)
+        #expect(refusal { _ = try FeedBodies.deadLetters(body(#"{"id":"x"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.seek(body(#"{"seq":1,"max":1}"#)) } != nil)
     }
 
@@ -221,12 +221,12 @@ import Wire
 
     // MARK: Dead messages
 
-    @Test func letters() throws {
-        #expect(try FeedBodies.letters(body(#"{"ids":["default:1:0"]}"#)) == .ids(["default:1:0"]))
-        #expect(try FeedBodies.letters(body(#"{"ids":[]}"#)) == .ids([]))
-        #expect(try FeedBodies.letters(body(#"{"key":""}"#)) == .key(""))
-        #expect(try FeedBodies.letters(body("{\"key\":\"\(text(24_000))\"}")) == .key(text(24_000)))
-        #expect(try FeedBodies.letters(body(#"{"all":true}"#)) == .all)
+    @Test func deadLetters() throws {
+        #expect(try FeedBodies.deadLetters(body(#"{"ids":["default:1:0"]}"#)) == .ids(["default:1:0"]))
+        #expect(try FeedBodies.deadLetters(body(#"{"ids":[]}"#)) == .ids([]))
+        #expect(try FeedBodies.deadLetters(body(#"{"key":""}"#)) == .key(""))
+        #expect(try FeedBodies.deadLetters(body("{\"key\":\"\(text(24_000))\"}")) == .key(text(24_000)))
+        #expect(try FeedBodies.deadLetters(body(#"{"all":true}"#)) == .all)
     }
 
     /// Checks that an incomplete or contradictory selection is refused, and does not select all dead messages.
@@ -235,6 +235,6 @@ import Wire
         #"{"key":"a","all":true}"#, #"{"key":"a","all":false}"#, #"{"ids":["a"],"key":"a"}"#, #"{"key":null}"#,
         #"{"ids":null}"#, #"{"ids":["a"],"all":false}"#,
     ]) func noLetters(_ text: String) {
-        #expect(refusal { _ = try FeedBodies.letters(body(text)) } != nil)
+        #expect(refusal { _ = try FeedBodies.deadLetters(body(text)) } != nil)
     }
 }

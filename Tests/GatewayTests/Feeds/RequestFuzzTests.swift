@@ -87,7 +87,7 @@ import Wire
             }
             if case .seq(let seq) = try read(bytes, { try FeedBodies.seek(bytes) }) { #expect(seq >= 0, what) }
             // Only an explicit `true` selects all messages.
-            if case .all = try read(bytes, { try FeedBodies.letters(bytes) }) {
+            if case .all = try read(bytes, { try FeedBodies.deadLetters(bytes) }) {
                 #expect(String(decoding: bytes, as: UTF8.self).contains("true"), what)
             }
         }

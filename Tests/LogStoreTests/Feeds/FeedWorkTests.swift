@@ -32,11 +32,12 @@ import Testing
         }
 
         func move(
-            _ claim: FeedClaim, to seq: Int64, letter key: String? = nil, errors: String = "[]", follows: Int64 = 0
+            _ claim: FeedClaim, to seq: Int64, failedMessage key: String? = nil, errors: String = "[]",
+            follows: Int64 = 0
         ) -> FeedMove {
             let progress = FeedProgressRecord(
                 seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
-            let letter = key.map {
+            let failedMessage = key.map {
                 FailedMessageRecord(
                     seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
                     errors: Array(errors.utf8), message: Array("{}".utf8))
@@ -44,11 +45,11 @@ import Testing
             return FeedMove(
                 claim: claim, number: seq, follows: follows, progress: progress, delivered: 1, acknowledged: 1,
                 redelivered: 0,
-                letters: letter.map { [$0] } ?? [], removed: [])
+                failedMessages: failedMessage.map { [$0] } ?? [], removed: [])
         }
 
         func dead(_ feed: Int64) throws -> [String] {
-            try connection.feedLetters(namespace, feed, states: ["dead"]).map(\.letter.key)
+            try connection.failedMessages(namespace, feed, states: ["dead"]).map(\.failedMessage.key)
         }
     }
 
@@ -103,7 +104,7 @@ import Testing
                 to: FeedProgressRecord(
                     seq: 5, index: 0, snapshotSeq: nil, done: [], handedTo: 5, readTo: LogCursor(seq: 5)))
             // A transaction with moves of two claims writes nothing for the lost claim and all rows for the other.
-            let moves = [feeds.move(former, to: 9, letter: "x"), feeds.move(present, to: 7, letter: "y")]
+            let moves = [feeds.move(former, to: 9, failedMessage: "x"), feeds.move(present, to: 7, failedMessage: "y")]
             #expect(try connection.moveFeeds(moves) == [former])
             #expect(try connection.feedSeq(feeds.namespace, lost) == 5)
             #expect(try connection.feedSeq(feeds.namespace, kept) == 7)
@@ -120,10 +121,10 @@ import Testing
             let feeds = try Feeds(connection)
             let claim = try #require(try feeds.claim(try feeds.add("a"), by: feeds.worker))
             #expect(throws: LogStoreError.self) {
-                try connection.moveFeeds([feeds.move(claim, to: 1, letter: "x", errors: "no JSON")])
+                try connection.moveFeeds([feeds.move(claim, to: 1, failedMessage: "x", errors: "no JSON")])
             }
             #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 0)
-            #expect(try connection.moveFeeds([feeds.move(claim, to: 1, letter: "x")]).isEmpty)
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 1, failedMessage: "x")]).isEmpty)
             #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 1)
             #expect(try feeds.dead(claim.feed) == ["x"])
         }

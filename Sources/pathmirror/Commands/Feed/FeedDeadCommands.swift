@@ -15,15 +15,15 @@ struct FeedDeadListCommand: Command {
         let after = try arguments["after"].map { try FeedDeadSelection.position($0, name, "after") }
         try FeedOptions.administer(arguments, console, "feed dead ls", of: .of(name.namespace)) { administration, _ in
             var table = TextTable(["ID", "KEY", "ATTEMPTS", "GIVEN UP", "LAST ERROR"])
-            for letter in try administration.deadLetters(name, after: after, limit: limit) {
+            for deadLetter in try administration.deadLetters(name, after: after, limit: limit) {
                 guard arguments.has("json") else {
                     table.add(
-                        letter.id(in: name.namespace), letter.key, Counted.text(letter.attempts, "attempt"),
-                        letter.deadAt,
-                        letter.lastReason)
+                        deadLetter.id(in: name.namespace), deadLetter.key, Counted.text(deadLetter.attempts, "attempt"),
+                        deadLetter.deadAt,
+                        deadLetter.lastReason)
                     continue
                 }
-                console.write(String(decoding: letter.json, as: UTF8.self))
+                console.write(String(decoding: deadLetter.json, as: UTF8.self))
             }
             table.write(to: console)
         }
@@ -52,11 +52,11 @@ struct FeedDeadDropCommand: Command {
         try FeedDeadSelection.change(arguments, console, "dropped") { administration, name, selection in
             guard let summary = try administration.deadLetterSummary(name, selection) else { return (0, nil) }
             if selection == .all {
-                let letters =
+                let deadLetters =
                     "\(Counted.text(summary.count, "dead letter")) of \(name), the oldest of \(summary.oldest)"
                 try Confirmation.require(
-                    "Drop \(letters)? They cannot be restored.",
-                    "Add --yes to drop \(letters) without being asked.", arguments, console)
+                    "Drop \(deadLetters)? They cannot be restored.",
+                    "Add --yes to drop \(deadLetters) without being asked.", arguments, console)
                 guard try administration.deadLetterSummary(name, selection) == summary else {
                     throw CommandFailure(
                         "The dead letters of \(name) changed while the question was open. Nothing was dropped: repeat the command."
@@ -81,7 +81,9 @@ private enum FeedDeadSelection {
     /// - Parameter body: returns the number of dead letters that it has changed, and a sentence after the result, if any.
     static func change(
         _ arguments: ParsedArguments, _ console: Console, _ words: String,
-        _ body: (FeedAdministration, FeedName, LogConnection.LetterSelection) throws -> (count: Int64, note: String?)
+        _ body: (FeedAdministration, FeedName, LogConnection.DeadLetterSelection) throws -> (
+            count: Int64, note: String?
+        )
     ) throws {
         let name = try FeedOptions.name(arguments)
         let selection = try selection(arguments, name)
@@ -103,7 +105,7 @@ private enum FeedDeadSelection {
 
     private static func selection(
         _ arguments: ParsedArguments, _ name: FeedName
-    ) throws -> LogConnection.LetterSelection {
+    ) throws -> LogConnection.DeadLetterSelection {
         switch (arguments["id"], arguments["key"], arguments.has("all")) {
         case (let ids?, nil, false):
             return .positions(

@@ -3,7 +3,7 @@ import Postgres
 /// Changes that administrators make to dead letters.
 extension LogConnection {
     /// Selects dead letters of a feed.
-    public enum LetterSelection: Sendable, Equatable {
+    public enum DeadLetterSelection: Sendable, Equatable {
         case all
         case key(String)
         case positions([FeedPlace])
@@ -33,7 +33,7 @@ extension LogConnection {
     }
 
     /// Returns the number of the feed's dead letters and of the messages blocked by them, with the total bytes of both.
-    public func storedFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> (
+    public func storedFailedMessages(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> (
         count: Int64, bytes: Int64
     ) {
         try translated { () throws(PostgresError) in
@@ -48,17 +48,17 @@ extension LogConnection {
 
     /// Schedules dead letters for another delivery, together with the messages that they blocked, and announces the
     /// change. Returns the number of dead letters.
-    public func retryLetters(
-        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    public func retryDeadLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: DeadLetterSelection
     ) throws(LogStoreError) -> Int64 {
-        try changeLetters(
+        try changeDeadLetters(
             namespace, feed, selection,
             "update pathmirror.feed_message set state = 'retry', attempts = 0, since = now() where state = 'dead' and")
     }
 
     /// Returns how many dead letters are meant, or nil if none is.
     public func deadLetterSummary(
-        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+        _ namespace: Int64, _ feed: Int64, _ selection: DeadLetterSelection
     ) throws(LogStoreError) -> DeadLetterSummary? {
         let (condition, parameters) = Self.condition(namespace, feed, selection)
         return try translated { () throws(PostgresError) in
@@ -76,15 +76,15 @@ extension LogConnection {
     }
 
     /// Drops dead letters, and schedules the messages that they blocked for delivery. Returns the number of dropped letters.
-    public func dropLetters(
-        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    public func dropDeadLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: DeadLetterSelection
     ) throws(LogStoreError) -> Int64 {
-        try changeLetters(
+        try changeDeadLetters(
             namespace, feed, selection, "delete from pathmirror.feed_message where state = 'dead' and")
     }
 
-    private func changeLetters(
-        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection, _ statement: String
+    private func changeDeadLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: DeadLetterSelection, _ statement: String
     ) throws(LogStoreError) -> Int64 {
         let (condition, parameters) = Self.condition(namespace, feed, selection)
         let own: PostgresParameters = [.int8(namespace), .int8(feed)]
@@ -104,7 +104,7 @@ extension LogConnection {
 
     /// Returns a condition for a selection, and its parameters, of which the first two are the namespace and the feed.
     private static func condition(
-        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+        _ namespace: Int64, _ feed: Int64, _ selection: DeadLetterSelection
     ) -> (sql: String, parameters: PostgresParameters) {
         var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
         var condition = "true"
@@ -140,7 +140,7 @@ extension LogConnection {
         """
 
     /// Schedules messages that were blocked by a dead letter while an administrator was removing it.
-    public func reviveFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
+    public func reviveFailedMessages(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(Self.revival, [.int8(namespace), .int8(feed)])
         }
@@ -148,7 +148,7 @@ extension LogConnection {
 
     /// Blocks messages that wait for another delivery and come after a dead letter of their key, because the key has
     /// stopped since they were scheduled.
-    public func setAsideFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
+    public func setAsideFailedMessages(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
                 """
@@ -214,20 +214,20 @@ extension LogConnection {
 
     /// Stores messages for delivery, and announces them. A message that already waits for delivery is left unchanged.
     /// A dead letter is scheduled for another delivery.
-    public func replayLetters(
-        _ namespace: Int64, _ feed: Int64, _ letters: [FailedMessageRecord]
+    public func replayFailedMessages(
+        _ namespace: Int64, _ feed: Int64, _ failedMessages: [FailedMessageRecord]
     ) throws(LogStoreError) {
         var seqs = PostgresArray(of: .int8)
         var indexes = PostgresArray(of: .int8)
         var keys = PostgresArray(of: .text)
         var states = PostgresArray(of: .text)
         var messages = PostgresArray(of: .text)
-        for letter in letters {
-            seqs.appendInt8(letter.seq)
-            indexes.appendInt8(letter.index)
-            keys.appendText(letter.key)
-            states.appendText(letter.state)
-            messages.appendText(letter.message ?? [])
+        for failedMessage in failedMessages {
+            seqs.appendInt8(failedMessage.seq)
+            indexes.appendInt8(failedMessage.index)
+            keys.appendText(failedMessage.key)
+            states.appendText(failedMessage.state)
+            messages.appendText(failedMessage.message ?? [])
         }
         let own: PostgresParameters = [.int8(namespace), .int8(feed)]
         let parameters: PostgresParameters = [
