@@ -85,7 +85,7 @@ public final class Engine: Sendable {
     public var database: Int { core.settings.database }
     public var databaseName: String { core.settings.databaseName }
     /// The stalls of each committer.
-    public var stretches: [StallMeter] { core.stretches }
+    public var stallMeters: [StallMeter] { core.stallMeters }
 
     /// Returns the namespace if it is in memory.
     public func liveNamespace(_ name: String) -> LiveNamespace? { core.namespaces.live(name) }

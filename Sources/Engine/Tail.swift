@@ -59,7 +59,7 @@ final class Tail: AnnouncementListener {
             connection.statementTimeoutMilliseconds = core.lookMilliseconds
             try checkSchema(connection)
             try connection.listen(to: Announcement.Kind.allCases)
-            core.peers.use(try connection.peerSeal())
+            core.peers.use(try connection.peerSignature())
             core.announcements.notifyOfGap()
             return connection
         } catch {

@@ -114,7 +114,7 @@ extension LogConnection {
 
     /// Reads the key that signs messages between the gateways of this database. Returns nil if this role may not read
     /// it.
-    public func peerSeal() throws(LogStoreError) -> PeerSignature? {
+    public func peerSignature() throws(LogStoreError) -> PeerSignature? {
         try translated { () throws(PostgresError) -> PeerSignature? in
             // This is a separate statement, because PostgreSQL checks the privileges on all tables of a statement
             // before it evaluates any part of the statement.

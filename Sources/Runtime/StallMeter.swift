@@ -114,7 +114,7 @@ extension Logger {
     /// Warns about a stall of a thread that others wait for.
     ///
     /// - Parameter count: the number of such stalls since the last warning.
-    public func longStretch(of thread: String, _ kind: String, _ nanoseconds: UInt64, _ count: Int) {
+    public func longStall(of thread: String, _ kind: String, _ nanoseconds: UInt64, _ count: Int) {
         self.warning(
             "one step blocked a thread for too long",
             [

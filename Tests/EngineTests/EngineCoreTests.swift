@@ -60,7 +60,7 @@ import Testing
         #expect(core.stopsNow)
         #expect(core.jobs.next(for: 0).kind == "work a")
         #expect((0..<count).map { core.jobs.next(for: $0).kind } == Array(repeating: "stop", count: count))
-        #expect(core.stretches.count == count)
+        #expect(core.stallMeters.count == count)
     }
 
     @Test func aPauseEndsWithTheEngine() throws {

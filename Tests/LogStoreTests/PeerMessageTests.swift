@@ -20,12 +20,12 @@ import Testing
         return found
     }
 
-    private static let seal = PeerSignature(Secret(Array(repeating: 7, count: 32)))
+    private static let signature = PeerSignature(Secret(Array(repeating: 7, count: 32)))
 
     private func message(_ text: String, from sender: String = "a", number: Int64 = 1, time: Int64 = 1_000) throws
         -> PeerMessage
     {
-        try #require(Self.seal.message(from: sender, number: number, time: time, text))
+        try #require(Self.signature.message(from: sender, number: number, time: time, text))
     }
 
     @Test func everybodyWhoListensHears() throws {
@@ -75,7 +75,7 @@ import Testing
             try connection.notifyPeers(try message(longest))
             #expect(try messages(connection, through: longest).count == 1)
             for (sender, text) in [("a", longest + "x"), ("ab", longest), ("a", String(repeating: "é", count: 3_990))] {
-                #expect(Self.seal.message(from: sender, number: 1, time: 1_000, text) == nil)
+                #expect(Self.signature.message(from: sender, number: 1, time: 1_000, text) == nil)
             }
         }
     }
@@ -97,9 +97,9 @@ import Testing
         try withDatabase { url in
             let connections = try (0..<2).map { _ in try LogConnection(url) }
             defer { for connection in connections { connection.close() } }
-            let seals = try connections.map { try #require(try $0.peerSeal()) }
-            let message = try #require(seals[0].message(from: "a", number: 1, time: 1, "text"))
-            #expect(seals[1].isGenuine(message) && !Self.seal.isGenuine(message))
+            let signatures = try connections.map { try #require(try $0.peerSignature()) }
+            let message = try #require(signatures[0].message(from: "a", number: 1, time: 1, "text"))
+            #expect(signatures[1].isGenuine(message) && !Self.signature.isGenuine(message))
             let role = "only_connects_\(UInt32.random(in: 0...UInt32.max))"
             try connections[0].sql.executeScript("create role \(role)")
             defer { try? connections[0].sql.executeScript("reset role; drop owned by \(role); drop role \(role)") }
@@ -107,7 +107,7 @@ import Testing
             #expect(throws: PostgresError.self) {
                 try connections[0].sql.execute("select key from pathmirror.gateway_key")
             }
-            func readsKey() throws -> Bool { try connections[0].peerSeal()?.isGenuine(message) == true }
+            func readsKey() throws -> Bool { try connections[0].peerSignature()?.isGenuine(message) == true }
             #expect(try !readsKey(), "without the schema")
             try connections[0].sql.executeScript(
                 "reset role; grant usage on schema pathmirror to \(role); set role \(role)")
@@ -121,7 +121,7 @@ import Testing
     @Test func changedMessagesAreNotGenuine() throws {
         let message = try message("some text 0=1", from: "abc", number: 12, time: 3_456)
         let copy = try #require(PeerMessage(payload: "\(self.payload(of: message))"))
-        #expect(copy == message && Self.seal.isGenuine(copy))
+        #expect(copy == message && Self.signature.isGenuine(copy))
         let parts = payload(of: message).split(separator: " ", maxSplits: 4).map(String.init)
         for (index, other) in ["abd", "13", "3457", String(repeating: "0", count: 32), "some text 0=2"]
             .enumerated()
@@ -129,7 +129,7 @@ import Testing
             var changed = parts
             changed[index] = other
             let forged = try #require(PeerMessage(payload: changed.joined(separator: " ")))
-            #expect(!Self.seal.isGenuine(forged), "\(changed)")
+            #expect(!Self.signature.isGenuine(forged), "\(changed)")
         }
     }
 

@@ -92,7 +92,7 @@ import Tree
                 let rows = [("one", 1_000 as Int64?), ("two", nil)].map { key, time in
                     ProjectedRow(
                         keys: [Key(key)], cells: [sample.cell] + (way == .text ? [.null] : []),
-                        stamp: Stamp(seq: 7, committedAt: time), misfits: time == nil ? ["c", "é\""] : [])
+                        stamp: Stamp(seq: 7, committedAt: time), conversionErrors: time == nil ? ["c", "é\""] : [])
                 }
                 switch way {
                 case .upsert: _ = try connection.executePrepared(table.upsert, RowEncoder.upsert(table, rows))

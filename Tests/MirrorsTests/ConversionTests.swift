@@ -13,8 +13,8 @@ import Tree
         (.string("a"), .cell(.text("a"))), (.string(""), .cell(.text(""))), (.int(-5), .cell(.text("-5"))),
         (.double(0.5), .cell(.text("0.5"))), (.bool(true), .cell(.text("true"))), (.null, .cell(.null)),
         (.string("p").withPriority(.int(1)), .cell(.text("p"))),
-        (.string("a\u{0}b"), .misfit("the text holds U+0000, which PostgreSQL can't store")),
-        (branch("a", .int(1)), .misfit("an object where a single value should be")),
+        (.string("a\u{0}b"), .conversionError("the text holds U+0000, which PostgreSQL can't store")),
+        (branch("a", .int(1)), .conversionError("an object where a single value should be")),
     ]
 
     @Test(arguments: texts)
@@ -25,11 +25,11 @@ import Tree
     static let integers: [(Node, Conversion.Outcome)] = [
         (.int(.max), .cell(.int(.max))), (.int(.min), .cell(.int(.min))), (.double(4), .cell(.int(4))),
         (.double(-0.0), .cell(.int(0))), (.double(9_007_199_254_740_992), .cell(.int(9_007_199_254_740_992))),
-        (.double(4.5), .misfit("the number is not a whole number of 64 bits")),
-        (.double(1e19), .misfit("the number is not a whole number of 64 bits")),
+        (.double(4.5), .conversionError("the number is not a whole number of 64 bits")),
+        (.double(1e19), .conversionError("the number is not a whole number of 64 bits")),
         (.double(-9_223_372_036_854_775_808), .cell(.int(.min))),
-        (.string("4"), .misfit("a text where a whole number should be")),
-        (.bool(false), .misfit("a boolean where a whole number should be")), (.null, .cell(.null)),
+        (.string("4"), .conversionError("a text where a whole number should be")),
+        (.bool(false), .conversionError("a boolean where a whole number should be")), (.null, .cell(.null)),
     ]
 
     @Test(arguments: integers)
@@ -39,8 +39,8 @@ import Tree
 
     static let doubles: [(Node, Conversion.Outcome)] = [
         (.int(3), .cell(.double(3))), (.double(0.1), .cell(.double(0.1))), (.double(1e300), .cell(.double(1e300))),
-        (.string("0.1"), .misfit("a text where a number should be")),
-        (.bool(true), .misfit("a boolean where a number should be")),
+        (.string("0.1"), .conversionError("a text where a number should be")),
+        (.bool(true), .conversionError("a boolean where a number should be")),
     ]
 
     @Test(arguments: doubles)
@@ -62,20 +62,21 @@ import Tree
         "Infinity", "--1", "1_000", "\u{661}", "1\u{0}", String(repeating: "9", count: 1_001),
     ])
     func noNumericTexts(text: String) {
-        #expect(Conversion.convert(.string(text), to: .numeric) == .misfit("the text is not a decimal number"))
+        #expect(Conversion.convert(.string(text), to: .numeric) == .conversionError("the text is not a decimal number"))
     }
 
     @Test func numericNumbers() {
         #expect(Conversion.convert(.int(-3), to: .numeric) == .cell(.decimal("-3")))
         #expect(Conversion.convert(.double(0.1), to: .numeric) == .cell(.decimal("0.1")))
         #expect(Conversion.convert(.double(1e21), to: .numeric) == .cell(.decimal("1e+21")))
-        #expect(Conversion.convert(.bool(true), to: .numeric) == .misfit("a boolean where a number should be"))
+        #expect(Conversion.convert(.bool(true), to: .numeric) == .conversionError("a boolean where a number should be"))
     }
 
     @Test func booleans() {
         #expect(Conversion.convert(.bool(true), to: .boolean) == .cell(.bool(true)))
-        #expect(Conversion.convert(.int(1), to: .boolean) == .misfit("a number where a boolean should be"))
-        #expect(Conversion.convert(.string("true"), to: .boolean) == .misfit("a text where a boolean should be"))
+        #expect(Conversion.convert(.int(1), to: .boolean) == .conversionError("a number where a boolean should be"))
+        #expect(
+            Conversion.convert(.string("true"), to: .boolean) == .conversionError("a text where a boolean should be"))
     }
 
     // MARK: Times
@@ -98,17 +99,18 @@ import Tree
         "2024-01-01T24:00:01Z", "2024-01-01T12:60:00Z", "2024-01-01T12:00:00Zx", "0000-01-01", "10000-01-01",
     ])
     func noTimes(text: String) {
-        #expect(Conversion.convert(.string(text), to: .timestamp) == .misfit("the text is not an ISO 8601 time"))
+        #expect(
+            Conversion.convert(.string(text), to: .timestamp) == .conversionError("the text is not an ISO 8601 time"))
         #expect(
             Conversion.convert(.string(text), to: .date)
-                == .misfit("the text is not a date such as 2026-01-31, nor an ISO 8601 time"))
+                == .conversionError("the text is not a date such as 2026-01-31, nor an ISO 8601 time"))
     }
 
     @Test(arguments: [Node.int(253_402_300_800_000), .int(-62_135_596_800_001), .double(1e18), .double(-1e300)])
     func timesOutOfRange(node: Node) {
         for type in [ColumnType.timestamp, .date] {
             #expect(
-                Conversion.convert(node, to: type) == .misfit("the time is outside the years 1 to 9999"))
+                Conversion.convert(node, to: type) == .conversionError("the time is outside the years 1 to 9999"))
         }
     }
 
@@ -119,7 +121,7 @@ import Tree
         #expect(Conversion.convert(.int(86_399_999), to: .date).cell == Self.day("1970-01-01"))
         #expect(Self.day("2024-02-29T23:30:00-01:00") == Self.day("2024-03-01"))
         #expect(Self.day("2024-02-29") != Self.day("2024-03-01"))
-        #expect(Conversion.convert(.bool(true), to: .date) == .misfit("a boolean where a date should be"))
+        #expect(Conversion.convert(.bool(true), to: .date) == .conversionError("a boolean where a date should be"))
     }
 
     // MARK: Objects
@@ -132,9 +134,9 @@ import Tree
             "3F2504E0-4f89-11d3-9A0C-0305E82C330", "3F2504E0-4f89-11d3-9A0C-0305E82C3301 ",
             "3G2504E0-4f89-11d3-9A0C-0305E82C3301", "3F2504E0_4f89_11d3_9A0C_0305E82C3301",
         ] {
-            #expect(Conversion.convert(.string(text), to: .uuid) == .misfit("a text where a UUID should be"))
+            #expect(Conversion.convert(.string(text), to: .uuid) == .conversionError("a text where a UUID should be"))
         }
-        #expect(Conversion.convert(.int(1), to: .uuid) == .misfit("a number where a UUID should be"))
+        #expect(Conversion.convert(.int(1), to: .uuid) == .conversionError("a number where a UUID should be"))
     }
 
     static let documents: [(String, String?)] = [
@@ -147,7 +149,7 @@ import Tree
     func jsonb(text: String, wanted: String?) throws {
         let outcome = Conversion.convert(try JSONParser.parse(text), to: .jsonb)
         guard let wanted else {
-            #expect(outcome == .misfit("a text holds U+0000, which jsonb can't store"))
+            #expect(outcome == .conversionError("a text holds U+0000, which jsonb can't store"))
             return
         }
         guard case .cell(.json(let bytes)) = outcome else {
@@ -173,13 +175,14 @@ import Tree
         if let members {
             #expect(outcome == .cell(.texts(members)))
         } else {
-            #expect(outcome == .misfit("an object that is neither a set of keys nor a list of strings"))
+            #expect(outcome == .conversionError("an object that is neither a set of keys nor a list of strings"))
         }
     }
 
     @Test func aLeafIsNoSet() {
         #expect(
-            Conversion.convert(.string("a"), to: .textArray) == .misfit("a text where a set of keys should be"))
+            Conversion.convert(.string("a"), to: .textArray) == .conversionError("a text where a set of keys should be")
+        )
     }
 
     static let literals: [([String?], String)] = [
@@ -200,8 +203,8 @@ import Tree
         switch type {
         case .jsonb: #expect(outcome.cell != nil)
         case .textArray:
-            #expect(outcome == .misfit("an object that is neither a set of keys nor a list of strings"))
-        default: #expect(outcome == .misfit("an object where a single value should be"))
+            #expect(outcome == .conversionError("an object that is neither a set of keys nor a list of strings"))
+        default: #expect(outcome == .conversionError("an object where a single value should be"))
         }
     }
 

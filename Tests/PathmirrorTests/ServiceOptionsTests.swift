@@ -242,7 +242,7 @@ import Testing
             [], ["PATHMIRROR_TUNE": "heartbeat=1s,long-stretch=7ms,poll-interval=50ms,answer-cache=0B,max-streams=3"],
             log: log)
         #expect(options.engine.heartbeatMilliseconds == 1_000 && options.gateway.answerCacheBytes == 0)
-        #expect(options.server.longStretchMilliseconds == 7 && options.engine.longStretchMilliseconds == 7)
+        #expect(options.server.longStallMilliseconds == 7 && options.engine.longStallMilliseconds == 7)
         #expect(options.engine.pollMilliseconds == 50 && options.mirrors.pollMilliseconds == 50)
         #expect(options.gateway.maxStreams == 3)
         #expect(log.text.contains("PATHMIRROR_TUNE"))
@@ -445,7 +445,7 @@ import Testing
     @Test func longStretchesAreLogged() throws {
         let log = try ScratchFile()
         let options = try Self.options(["--log-format", "json"], log: log)
-        options.server.onLongStretch("http-0", "request", 250_000_000, 3)
+        options.server.onLongStall("http-0", "request", 250_000_000, 3)
         let line = try JSONText(reading: log.text)
         #expect(line["level"] == "warning")
         #expect(log.text.contains("http-0") && log.text.contains("request") && log.text.contains("250"))

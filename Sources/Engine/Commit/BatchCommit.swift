@@ -193,7 +193,7 @@ struct BatchCommit {
         var evaluation = Evaluation(
             snapshot, timestamp: timestamp, keepsSteps: namespace.listenerCount > 0,
             done: hasNames ? namespace.doneWrites : DoneWrites())
-        context.stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
+        context.stallMeters.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
         return evaluation
     }
 
@@ -287,7 +287,7 @@ struct BatchCommit {
         let rowsBefore = namespace.snapshot.root.rowCount
         // Data before acknowledgement: listeners are notified before the writers are answered (rtdb-protocol 3.6).
         if evaluated.keepsSteps {
-            context.stretches.measure("listeners") {
+            context.stallMeters.measure("listeners") {
                 namespace.publish(stamped(evaluated.steps), evaluated.snapshot)
             }
         } else if !namespace.publishUnheard(evaluated.snapshot) {
@@ -296,7 +296,7 @@ struct BatchCommit {
                 namespace.snapshot, timestamp: evaluated.timestamp, keepsSteps: true, batchID: evaluated.batch.id,
                 done: evaluated.done)
             for item in waiting { again.apply(item.write) }
-            context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluated.snapshot) }
+            context.stallMeters.measure("listeners") { namespace.publish(stamped(again.steps), evaluated.snapshot) }
         }
         let rowGrowth = evaluated.snapshot.root.rowCount - rowsBefore
         namespace.grew(by: evaluated.batch.rows.textGrowth + rowGrowth * NamespaceMemory.bytesOfRow)

@@ -7,7 +7,7 @@ struct CommitterContext {
     let core: EngineCore
     /// The number of the committer.
     let index: Int
-    let stretches: StallMeter
+    let stallMeters: StallMeter
     let connection: CommitterConnection
     let follower: NamespaceFollower
     let answers: WriteAnswers
@@ -18,9 +18,9 @@ struct CommitterContext {
         self.wake = wake
         self.core = core
         self.index = index
-        stretches = core.stretches[index]
+        stallMeters = core.stallMeters[index]
         connection = CommitterConnection(core, name: "\(BackendName.committerShort) \(index)")
-        follower = NamespaceFollower(core, stretches)
+        follower = NamespaceFollower(core, stallMeters)
         answers = WriteAnswers(core.metrics)
     }
 

@@ -66,7 +66,7 @@ public struct EngineSettings: Sendable {
 
     /// Time for which a committer may work without a pause and without waiting for the database before the gateway logs
     /// a stall; 0: never.
-    public var longStretchMilliseconds: Milliseconds = 100
+    public var longStallMilliseconds: Milliseconds = 100
 
     /// The number of the engine's database within the program, and its name in logs and metrics. The primary database
     /// has 0 and no name.

@@ -27,7 +27,7 @@ final class EngineCore: Sendable {
     let loads: LoadQueue
     let memory: TreeMemory
     /// One meter for each committer.
-    let stretches: [StallMeter]
+    let stallMeters: [StallMeter]
     let jobs: CommitterJobs
     /// The condition on which pausing threads wait.
     private let stopping = Condition(false)
@@ -63,11 +63,11 @@ final class EngineCore: Sendable {
         memory = TreeMemory(
             budget ?? TreeBudget(bytes: settings.treeMemoryBytes), namespaces, metrics, logger,
             recentMilliseconds: settings.recentUseMilliseconds)
-        stretches = (0..<settings.committers).map { index in
+        stallMeters = (0..<settings.committers).map { index in
             let name = "\(settings.databaseName.isEmpty ? "" : "\(settings.databaseName)/")committer-\(index)"
-            return StallMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+            return StallMeter(name: name, tooLongMilliseconds: settings.longStallMilliseconds) {
                 kind, nanoseconds, count in
-                logger.longStretch(of: name, kind, nanoseconds, count)
+                logger.longStall(of: name, kind, nanoseconds, count)
             }
         }
     }

@@ -7,16 +7,16 @@ import Synchronization
 struct StoredRulesCompiler {
     private let defaultRules: RulesVersion
     private let shared: SharedRules
-    private let stretches: StallMeter
+    private let stallMeters: StallMeter
     private let logger: Logger
 
     /// - Parameters:
     ///   - defaultRules: the rules of namespaces without rules of their own.
     ///   - shared: rules compiled earlier.
-    init(_ defaultRules: RulesVersion, _ shared: SharedRules, _ stretches: StallMeter, _ logger: Logger) {
+    init(_ defaultRules: RulesVersion, _ shared: SharedRules, _ stallMeters: StallMeter, _ logger: Logger) {
         self.defaultRules = defaultRules
         self.shared = shared
-        self.stretches = stretches
+        self.stallMeters = stallMeters
         self.logger = logger
     }
 
@@ -29,7 +29,7 @@ struct StoredRulesCompiler {
             return RulesVersion(seq: stored.seq, set: known, isShared: true)
         }
         do throws(RulesError) {
-            let compiled = stretches.measure("rules") {
+            let compiled = stallMeters.measure("rules") {
                 Result<RuleSet, RulesError> { () throws(RulesError) in try RuleSet(json: stored.source) }
             }
             let set = try compiled.get()

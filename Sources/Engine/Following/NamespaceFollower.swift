@@ -6,13 +6,13 @@ import Tree
 /// connection. Only for a thread that works on the namespace.
 struct NamespaceFollower {
     let core: EngineCore
-    let stretches: StallMeter
+    let stallMeters: StallMeter
     let rules: StoredRulesCompiler
 
-    init(_ core: EngineCore, _ stretches: StallMeter) {
+    init(_ core: EngineCore, _ stallMeters: StallMeter) {
         self.core = core
-        self.stretches = stretches
-        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
+        self.stallMeters = stallMeters
+        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stallMeters, core.logger)
     }
 
     /// Reads and applies the log after the snapshot, and returns the batches of the applied entries. If the log has
@@ -92,7 +92,7 @@ extension NamespaceFollower {
     }
 
     func publish(_ steps: [Step], _ snapshot: Snapshot, in namespace: LiveNamespace) {
-        stretches.measure("listeners") { namespace.publish(steps, snapshot) }
+        stallMeters.measure("listeners") { namespace.publish(steps, snapshot) }
         namespace.grew(by: steps.reduce(0) { $0 + Self.roughBytes(of: $1.entry) })
         core.recent.note(namespace.id, snapshot)
     }

@@ -23,11 +23,11 @@ struct NamespaceLoader {
     /// A tree of more rows than this is large.
     private static let largeRows = 50_000
 
-    init(_ core: EngineCore, _ host: NamespaceHost, _ stretches: StallMeter) {
+    init(_ core: EngineCore, _ host: NamespaceHost, _ stallMeters: StallMeter) {
         self.core = core
         self.host = host
-        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
-        follower = NamespaceFollower(core, stretches)
+        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stallMeters, core.logger)
+        follower = NamespaceFollower(core, stallMeters)
     }
 
     /// Loads the namespace, and creates it first if the settings allow that. Heads announced since before the tree was

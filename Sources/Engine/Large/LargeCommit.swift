@@ -120,7 +120,7 @@ struct LargeCommit {
         let snapshot = namespace.snapshot
         guard snapshot.rules === write.tree.base.rules else { return false }
         if write.item.write.auth.isAdmin || snapshot.seq == write.tree.base.seq { return true }
-        return context.stretches.measure("evaluation") {
+        return context.stallMeters.measure("evaluation") {
             WriteTrial.refusal(of: write.item.write, on: snapshot, now: Clock.unixMilliseconds) == nil
         }
     }

@@ -8,7 +8,7 @@ import Synchronization
 final class PeerMailbox: Sendable {
     private struct State {
         /// Nil until the key was read.
-        var seal: PeerSignature?
+        var signature: PeerSignature?
         var history = PeerHistory()
         var lastNumber: Int64 = 0
     }
@@ -19,15 +19,15 @@ final class PeerMailbox: Sendable {
     private let handler = Mutex<(@Sendable (_ sender: String, _ text: String) -> Void)?>(nil)
 
     /// Sets the key that signs and verifies messages from now on; nil: none are sent or accepted.
-    func use(_ seal: PeerSignature?) { state.withLock { $0.seal = seal } }
+    func use(_ signature: PeerSignature?) { state.withLock { $0.signature = signature } }
 
     /// Creates a message of this gateway to be sent now; numbers rise in the order of the calls. Returns nil if the
     /// text is too long, or no key is known.
     func message(_ text: String, at now: Milliseconds = Clock.unixMilliseconds) -> PeerMessage? {
         state.withLock { state in
-            guard let seal = state.seal else { return nil }
+            guard let signature = state.signature else { return nil }
             state.lastNumber += 1
-            return seal.message(from: id, number: state.lastNumber, time: now, text)
+            return signature.message(from: id, number: state.lastNumber, time: now, text)
         }
     }
 
@@ -40,7 +40,7 @@ final class PeerMailbox: Sendable {
     func received(_ message: PeerMessage, at now: Milliseconds = Clock.unixMilliseconds) {
         guard message.sender != id else { return }
         let isAccepted = state.withLock { state in
-            guard let seal = state.seal, seal.isGenuine(message) else { return false }
+            guard let signature = state.signature, signature.isGenuine(message) else { return false }
             return state.history.admits(message, at: now)
         }
         guard isAccepted else { return }

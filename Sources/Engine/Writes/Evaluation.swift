@@ -250,13 +250,13 @@ struct Evaluation {
 enum PriorityCheck {
     /// Returns the problem with changes that are made together, or nil. Linear in the number of their keys.
     static func problem(_ changes: [Change], in root: Node) -> String? {
-        let homeless = changes.filter { change in
+        let priorities = changes.filter { change in
             guard change.path.namesPriority, !change.value.isNull, let parent = change.path.parent else { return false }
             return root[parent].isNull
         }
-        guard !homeless.isEmpty else { return nil }
+        guard !priorities.isEmpty else { return nil }
         let made = MadePaths(changes)
-        for change in homeless {
+        for change in priorities {
             guard let parent = change.path.parent, !made.touches(parent) else { continue }
             return "There is no value at \(parent) that could have a priority."
         }

@@ -106,13 +106,13 @@ struct FeedCall: Sendable {
         opening: FeedOpening? = nil
     ) -> HTTPClientRequest {
         let target = FeedPath.target(verb, of: feed)
-        let seal = identity.header(
+        let signature = identity.header(
             peer.key, access, client: client, opening: opening, method: method, target: target, body: body)
         var asked = HTTPClientRequest(peer.address + target)
         asked.method = method
         asked.body = body
         asked.headers = [(name: "\(Self.forwardedHeader)", value: "1")]
-        asked.credentials = [(name: "\(ForwardingSignature.header)", value: seal)]
+        asked.credentials = [(name: "\(ForwardingSignature.header)", value: signature)]
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true
         asked.pinnedPublicKey = peer.pin.map { String(decoding: Base64.encode($0), as: UTF8.self) }

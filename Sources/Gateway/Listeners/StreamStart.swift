@@ -31,11 +31,11 @@ enum StreamStart: Sendable, Equatable {
         _ lastEventID: String?, isAdmin: Bool, _ group: ListenerGroup, _ snapshot: Snapshot
     ) -> StreamStart {
         guard let text = lastEventID else { return .fresh }
-        let sealed =
+        let verified =
             group.ids(snapshot.rules).seen(text)
             ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
         let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
-        guard let seen = sealed ?? named else {
+        guard let seen = verified ?? named else {
             // Version 0.1.0 issued a bare seq as id. It proves nothing, but the stream must not begin before it.
             if let bare = Int64(text), bare > snapshot.seq { return .waiting(bare) }
             return .fresh

@@ -48,7 +48,7 @@ struct MetricSources {
         mirrors = report.mirrors.filter { $0.state != "elsewhere" }
         feeds = Self.shown(report.feeds)
         retention = report.retention
-        stalls = (report.stretches + all.flatMap(\.engine.stretches)).map {
+        stalls = (report.stallMeters + all.flatMap(\.engine.stallMeters)).map {
             ($0.name, Double($0.longest) / 1_000_000_000)
         }
         requestMemory = (facts.memory.taken, facts.memory.refused)

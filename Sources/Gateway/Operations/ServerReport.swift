@@ -10,14 +10,14 @@ public struct ServerReport: Sendable {
     public var feeds: [FeedFacts]
     public var retention: RetentionFacts
     /// The stall meters of the event loops.
-    public var stretches: [StallMeter]
+    public var stallMeters: [StallMeter]
 
     public init(
         server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
         mirrors: [MirrorFacts] = [], feeds: [FeedFacts] = [], retention: RetentionFacts = RetentionFacts(),
-        stretches: [StallMeter] = []
+        stallMeters: [StallMeter] = []
     ) {
-        self.stretches = stretches
+        self.stallMeters = stallMeters
         self.server = server
         self.certificateExpiresAt = certificateExpiresAt
         self.mirrors = mirrors

@@ -133,7 +133,7 @@ final class Connection {
         let callback: event_callback_fn = { _, _, context in
             guard let context else { return }
             let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
-            connection.service.loop.stretches.measure("input") { connection.readable() }
+            connection.service.loop.stallMeters.measure("input") { connection.readable() }
         }
         let context = Unmanaged.passUnretained(self).toOpaque()
         if let readEvent {
@@ -155,7 +155,7 @@ final class Connection {
                 { _, _, context in
                     guard let context else { return }
                     let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
-                    connection.service.loop.stretches.measure("output") { connection.writable() }
+                    connection.service.loop.stallMeters.measure("output") { connection.writable() }
                 }, Unmanaged.passUnretained(self).toOpaque())
         }
         isWriteArmed = true

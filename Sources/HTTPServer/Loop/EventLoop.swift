@@ -16,7 +16,7 @@ public final class EventLoop: @unchecked Sendable {
     /// The loop's position in `HTTPServer.loops`.
     public let index: Int
     /// Measures the stalls of this loop.
-    public let stretches: StallMeter
+    public let stallMeters: StallMeter
 
     let base: OpaquePointer
     private let wakeDescriptor: Int32
@@ -38,11 +38,11 @@ public final class EventLoop: @unchecked Sendable {
 
     init(index: Int, _ settings: HTTPServerSettings) throws(HTTPServerError) {
         self.index = index
-        let onLongStretch = settings.onLongStretch
+        let onLongStall = settings.onLongStall
         let name = "http-\(index)"
-        stretches = StallMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+        stallMeters = StallMeter(name: name, tooLongMilliseconds: settings.longStallMilliseconds) {
             kind, time, count in
-            onLongStretch(name, kind, time, count)
+            onLongStall(name, kind, time, count)
         }
         guard let config = event_config_new() else {
             throw .cannotStartLoop(step: "event_config_new", errorNumber: ENOMEM)
@@ -165,7 +165,7 @@ extension EventLoop {
             nextRunning = 0
             tasks.withLock { swap(&$0.waiting, &running) }
         }
-        stretches.measure("posted work") {
+        stallMeters.measure("posted work") {
             while nextRunning < running.count {
                 running[nextRunning]()
                 nextRunning += 1
@@ -184,7 +184,7 @@ extension EventLoop {
     }
 
     /// Whether the current work has used up its slice of the loop's time: the rest should wait for the next slice.
-    public var isSliceOver: Bool { stretches.elapsedNanoseconds > Self.sliceNanoseconds }
+    public var isSliceOver: Bool { stallMeters.elapsedNanoseconds > Self.sliceNanoseconds }
 
     private static let sliceNanoseconds: UInt64 = 5_000_000
 
@@ -251,9 +251,9 @@ public final class LoopTimer: Hashable {
     private func fire() {
         // The local reference keeps `work` alive, because it may cancel the timer.
         let work = work
-        let stretches = loop?.stretches
+        let stallMeters = loop?.stallMeters
         if !repeats { cancel() }
-        stretches?.measure("timer") { work?() }
+        stallMeters?.measure("timer") { work?() }
     }
 
     public static func == (left: LoopTimer, right: LoopTimer) -> Bool { left === right }

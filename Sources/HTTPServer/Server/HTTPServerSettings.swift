@@ -62,11 +62,11 @@ public struct HTTPServerSettings: Sendable {
     /// that response (a socket closed with unread input is reset). Default 2 s.
     public var lingerTimeoutMilliseconds: Milliseconds = 2_000
 
-    /// How long one task may block a loop before `onLongStretch` is called. Default 100 ms; 0 disables the calls.
-    public var longStretchMilliseconds: Milliseconds = 100
+    /// How long one task may block a loop before `onLongStall` is called. Default 100 ms; 0 disables the calls.
+    public var longStallMilliseconds: Milliseconds = 100
     /// Called on the loop's thread after a stall with the loop's name, the main cause, the nanoseconds, and the number
     /// of stalls since the last call.
-    public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
+    public var onLongStall: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
     }
 
     /// Returns the body of an error reply of the server itself (4xx and 5xx). Called on loop threads; must not block.

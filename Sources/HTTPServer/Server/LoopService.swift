@@ -180,7 +180,7 @@ final class LoopService {
     private func runWaiting() {
         let round = waiting
         waiting = []
-        loop.stretches.measure("connections") { for connection in round { connection.runLater() } }
+        loop.stallMeters.measure("connections") { for connection in round { connection.runLater() } }
     }
 
     /// Makes the connection read again in the loop's next iteration, because its remaining input is in its TLS session

@@ -36,10 +36,10 @@ struct ColumnRename: Sendable, Equatable {
         var steps: [PipelineStep] = []
         // The rows are updated first, because readers wait from the first renaming on.
         for rename in renames {
-            let misfits = quotedIdentifier(MirrorDefinition.misfitsColumn)
+            let conversionErrors = quotedIdentifier(MirrorDefinition.conversionErrorsColumn)
             steps.append(
                 .query(
-                    "update \(old.qualifiedName) set \(misfits) = array_replace(\(misfits), $1, $2) where $1 = any(\(misfits))",
+                    "update \(old.qualifiedName) set \(conversionErrors) = array_replace(\(conversionErrors), $1, $2) where $1 = any(\(conversionErrors))",
                     [.text(rename.old), .text(rename.new)]))
         }
         steps += MirrorErrors.moveSteps(table, renaming: renames.map { ($0.old, $0.new) })

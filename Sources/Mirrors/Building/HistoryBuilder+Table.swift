@@ -28,7 +28,7 @@ extension HistoryBuilder {
             try target.executeScript("drop table if exists \(table.qualifiedName)")
             try inSnapshot {
                 for sql in table.createSQL + table.indexSQL { try target.executeScript(sql) }
-                try handmade?.make(on: table, target)
+                try userDefined?.make(on: table, target)
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
                 try fillCarefully(building)
             }
@@ -41,12 +41,12 @@ extension HistoryBuilder {
     private func makeIndexes(_ table: MirrorTable) throws {
         guard target.isInTransaction else {
             for sql in table.indexSQL { try target.executeScript(sql) }
-            try handmade?.make(on: table, target)
+            try userDefined?.make(on: table, target)
             return
         }
         try inSnapshot {
             for sql in table.indexSQL { try target.executeScript(sql) }
-            try handmade?.make(on: table, target)
+            try userDefined?.make(on: table, target)
         }
     }
 

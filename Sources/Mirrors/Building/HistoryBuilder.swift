@@ -16,7 +16,7 @@ final class HistoryBuilder {
     let mirror: CatalogMirror
     let definition: MirrorDefinition
     let progress: (MirrorBuilder.Progress) -> Void
-    var handmade: UserDefinedIndexes?
+    var userDefined: UserDefinedIndexes?
     /// The budget for trees of the past, or nil to keep them in memory without a limit.
     var room: (any TreeMemoryBudget)?
     private let shadow: String
@@ -59,10 +59,10 @@ final class HistoryBuilder {
             let rows = try target.execute("select count(*) from \(table)").int64(0, 0)
             let active = ActiveMirror(mirror, cursor).asGeneration
             // For a history these are rows that the table rejected.
-            let misfits = try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active)
+            let conversionErrors = try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active)
             return MirrorBuilder.Outcome(
-                rows: Int(rows), misfits: Int(misfits), seq: max(seq, cursor.seq), verifiedSeq: nil,
-                lost: handmade?.lost ?? [], begins: cursor.begins)
+                rows: Int(rows), conversionErrors: Int(conversionErrors), seq: max(seq, cursor.seq), verifiedSeq: nil,
+                lost: userDefined?.lost ?? [], begins: cursor.begins)
         } catch {
             target.dropPipelines()
             if target.isOpen {
@@ -92,7 +92,7 @@ final class HistoryBuilder {
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
         try MirrorPlan.checkTableName(of: definition, replacing: old?.definition, target)
-        handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
+        userDefined = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         _ = try target.pipeline(
@@ -101,7 +101,7 @@ final class HistoryBuilder {
         var building = ActiveMirror(
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: 0, batch: nil,
             mayHaveErrors: true)
-        building.namesToBe = IndexRename.own(of: table) + (handmade?.namesToBe ?? [])
+        building.namesToBe = IndexRename.own(of: table) + (userDefined?.namesToBe ?? [])
         guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
         if try goesOn(old) {
             try rebuild(&building, old)
@@ -146,12 +146,12 @@ final class HistoryBuilder {
 
     /// Corrects the versions and rebuilds the table, in one transaction.
     private func putRight(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
-        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: userDefined)
         try patiently { try swap.begin() }
         let ground = try reconcileVersions()
         try fill(building)
         // A new `TableSwap`, with the user-defined indexes as the filling has changed them.
-        let finishing = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        let finishing = TableSwap(target, mirror, from: building.table, replacing: old, keeping: userDefined)
         progress(.swapping)
         for attempt in 1... {
             try target.executeScript("savepoint swap")
@@ -159,7 +159,7 @@ final class HistoryBuilder {
                 let lost = try finishing.finish(
                     definition, generation: building.generation, seq: ground.seq, batch: ground.batch,
                     [beginStep(ground)])
-                handmade?.note(lost: lost)
+                userDefined?.note(lost: lost)
                 return
             } catch let error as PostgresError where error.sqlState == "55P03" {
                 // A long query reads the old table. Waiting for its lock would block new readers.
@@ -187,7 +187,7 @@ final class HistoryBuilder {
         _ building: ActiveMirror, replacing old: MirrorCursor?,
         _ last: (inout ActiveMirror) throws -> (seq: Int64, batch: [UInt8]?, steps: [PipelineStep])
     ) throws {
-        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: userDefined)
         progress(.swapping)
         try patiently {
             var building = building
@@ -195,7 +195,7 @@ final class HistoryBuilder {
             let end = try last(&building)
             let lost = try swap.finish(
                 definition, generation: building.generation, seq: end.seq, batch: end.batch, end.steps)
-            handmade?.note(lost: lost)
+            userDefined?.note(lost: lost)
         }
     }
 

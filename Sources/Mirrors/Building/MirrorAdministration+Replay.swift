@@ -9,7 +9,7 @@ public struct RebuildSurvey: Sendable {
     /// The number of records that match the mirror's pattern, of the rows they make, and of conversion errors.
     public let records: Int
     public let rows: Int
-    public let misfits: Int
+    public let conversionErrors: Int
     /// The table's log position, or nil if there is no table.
     public let cursor: Int64?
     /// Tables left by interrupted builds, which the rebuild would remove.
@@ -59,17 +59,17 @@ extension MirrorAdministration {
         defer { source.endSnapshot() }
         var records = 0
         var rows = 0
-        var misfitCount = 0
+        var errorCount = 0
         try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
-            var misfits: [ConversionError] = []
+            var conversionErrors: [ConversionError] = []
             let stamp = Stamp(seq: version, committedAt: nil)
-            if projector.row(value, keys: keys, stamp: stamp, misfits: &misfits) != nil { rows += 1 }
+            if projector.row(value, keys: keys, stamp: stamp, conversionErrors: &conversionErrors) != nil { rows += 1 }
             records += 1
-            misfitCount += misfits.count
+            errorCount += conversionErrors.count
             progress(records)
         }
         return RebuildSurvey(
-            seq: record.head, records: records, rows: rows, misfits: misfitCount, cursor: cursor?.seq,
+            seq: record.head, records: records, rows: rows, conversionErrors: errorCount, cursor: cursor?.seq,
             leftovers: try AbandonedTables.find(of: mirror.id, target))
     }
 
@@ -240,7 +240,8 @@ extension MirrorAdministration {
                 """)
         }
         return MirrorBuilder.Outcome(
-            rows: outcome.rows, misfits: outcome.misfits, seq: verified.seq, verifiedSeq: verified.seq,
+            rows: outcome.rows, conversionErrors: outcome.conversionErrors, seq: verified.seq,
+            verifiedSeq: verified.seq,
             lost: outcome.lost, begins: outcome.begins)
     }
 
@@ -261,7 +262,7 @@ extension MirrorAdministration {
         }
         rows.endLast()
         return RebuildSurvey(
-            seq: cursor.seq, records: versionCount, rows: rowCount + rows.drain().rows.count, misfits: 0,
+            seq: cursor.seq, records: versionCount, rows: rowCount + rows.drain().rows.count, conversionErrors: 0,
             cursor: cursor.seq, leftovers: try AbandonedTables.find(of: mirror.id, target))
     }
 

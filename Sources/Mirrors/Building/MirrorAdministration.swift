@@ -163,14 +163,14 @@ public final class MirrorAdministration {
                 source: source, target: target, mirror: mirror, definition: definition, progress: progress
             ).run(follows: true)
         }
-        let misfitWriter = try connect(mirror.target, "mirror build")
-        defer { misfitWriter.close() }
+        let errorWriter = try connect(mirror.target, "mirror build")
+        defer { errorWriter.close() }
         let lookup = try LogConnection(
             url.withApplicationName("pathmirror mirror build"), settings: connectionSettings)
         defer { lookup.close() }
         onConnection(lookup.cancelHandle)
         return try MirrorBuilder(
-            source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
+            source: source, lookup: lookup, target: target, errorWriter: errorWriter, mirror: mirror,
             definition: definition, verifies: verifies, rowsAtOnce: rowsAtOnce, progress: progress
         ).run()
     }
@@ -301,7 +301,9 @@ extension MirrorAdministration {
 
     /// Returns a mirror's conversion errors by record, at most `limit` of them, each with the time at which it was found, in
     /// milliseconds since 1970.
-    public func misfits(_ mirror: CatalogMirror, limit: Int) throws -> [(error: MirrorErrorRecord, foundAt: Int64)] {
+    public func conversionErrors(_ mirror: CatalogMirror, limit: Int) throws -> [(
+        error: MirrorErrorRecord, foundAt: Int64
+    )] {
         let target = try connect(mirror)
         defer { target.close() }
         return try MirrorErrors.list(target, mirror.namespaceID, mirror.id, limit: limit)

@@ -38,7 +38,7 @@ public final class MirrorBuilder {
     /// The result of a build.
     public struct Outcome: Sendable {
         public let rows: Int
-        public let misfits: Int
+        public let conversionErrors: Int
         /// The log position of the table.
         public let seq: Int64
         /// The log position at which the table was compared with the tree, or nil if it was not compared.
@@ -53,7 +53,7 @@ public final class MirrorBuilder {
     let target: PostgresConnection
     /// For queries while the other two connections stream.
     private let lookup: LogConnection
-    private let misfitWriter: PostgresConnection
+    private let errorWriter: PostgresConnection
     let mirror: CatalogMirror
     let definition: MirrorDefinition
     private let shadow: String
@@ -63,8 +63,8 @@ public final class MirrorBuilder {
     let progress: (Progress) -> Void
     private var times: [Int64: Int64] = [:]
     private var rowCount = 0
-    private var misfitCount = 0
-    private var handmade: UserDefinedIndexes?
+    private var errorCount = 0
+    private var userDefined: UserDefinedIndexes?
     private var lost: [String] = []
 
     public static let maxRowsAtOnce = 5_000
@@ -72,20 +72,20 @@ public final class MirrorBuilder {
 
     /// - Parameters:
     ///   - source: a session on the gateway's database; `lookup` is another one.
-    ///   - target: a connection to the database of the table; `misfitWriter` is another one.
+    ///   - target: a connection to the database of the table; `errorWriter` is another one.
     ///   - definition: the new definition. To rebuild the table unchanged, pass the mirror's own.
     ///   - verifies: whether to compare the new table with the tree before the swap.
     ///   - rowsAtOnce: the maximum number of rows between two calls of `progress`.
     ///   - progress: may block, which slows the build down.
     public init(
-        source: LogConnection, lookup: LogConnection, target: PostgresConnection, misfitWriter: PostgresConnection,
+        source: LogConnection, lookup: LogConnection, target: PostgresConnection, errorWriter: PostgresConnection,
         mirror: CatalogMirror, definition: MirrorDefinition, verifies: Bool = false,
         rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (Progress) -> Void = { _ in }
     ) {
         self.source = source
         self.lookup = lookup
         self.target = target
-        self.misfitWriter = misfitWriter
+        self.errorWriter = errorWriter
         self.mirror = mirror
         self.definition = definition
         self.verifies = verifies
@@ -104,7 +104,7 @@ public final class MirrorBuilder {
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         try MirrorPlan.checkTableName(of: definition, replacing: old?.definition, target)
-        handmade = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
+        userDefined = try UserDefinedIndexes(of: old?.definition, shadow: shadow, target)
         do {
             if try AbandonedTables.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)
@@ -115,12 +115,12 @@ public final class MirrorBuilder {
                 verifiedSeq = try verify(&building, catchingUp)
             }
             let repaired = try markRepaired(&building, old, catchingUp)
-            let swap = TableSwap(target, mirror, from: table, replacing: old, keeping: handmade)
+            let swap = TableSwap(target, mirror, from: table, replacing: old, keeping: userDefined)
             let seq = try catchUpAndSwap(
                 &building, swap, catchingUp, repaired, keptVersions: old?.definition.keeps != nil)
             try source.redefineMirror(mirror.id, definition: definition.json)
             return Outcome(
-                rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
+                rows: rowCount, conversionErrors: errorCount, seq: seq, verifiedSeq: verifiedSeq,
                 lost: lost)
         } catch {
             target.dropPipelines()
@@ -153,14 +153,14 @@ public final class MirrorBuilder {
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: record.head,
             batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
-        building.namesToBe = IndexRename.own(of: table) + (handmade?.namesToBe ?? [])
+        building.namesToBe = IndexRename.own(of: table) + (userDefined?.namesToBe ?? [])
         try target.copyIn(table.copySQL) { writer in
             try forEachRows(of: building) { rows in
                 // By index: iterating over the rows copies each row and retains its arrays.
                 for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
             }
         }
-        building.mayHaveErrors = misfitCount > 0
+        building.mayHaveErrors = errorCount > 0
         progress(.indexing)
         if try !makeIndexes(table) { try fillCarefully(&building) }
         for sql in table.commentSQL { try target.executeScript(sql) }
@@ -183,7 +183,7 @@ public final class MirrorBuilder {
             if times.count > 1_000_000 { times.removeAll() }
             times.merge(try lookup.commitTimes(mirror.namespaceID, Array(unknown))) { $1 }
         }
-        var misfits: [ConversionError] = []
+        var conversionErrors: [ConversionError] = []
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         let projector = building.projector
@@ -196,14 +196,14 @@ public final class MirrorBuilder {
                 version = record.version
                 stamp = Stamp(seq: building.seq, committedAt: times[version])
             }
-            let row = projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
+            let row = projector.row(record.value, keys: record.keys, stamp: stamp, conversionErrors: &conversionErrors)
             if let row { rows.append(row) }
         }
         rowCount += rows.count
-        for some in misfits.chunked(5_000) {
-            _ = try misfitWriter.pipeline([building.storing(Array(some))])
+        for some in conversionErrors.chunked(5_000) {
+            _ = try errorWriter.pipeline([building.storing(Array(some))])
         }
-        misfitCount += misfits.count
+        errorCount += conversionErrors.count
         return rows
     }
 
@@ -211,7 +211,7 @@ public final class MirrorBuilder {
     private func makeIndexes(_ table: MirrorTable) throws -> Bool {
         do {
             for sql in table.indexSQL { try target.executeScript(sql) }
-            try handmade?.make(on: table, target)
+            try userDefined?.make(on: table, target)
             return true
         } catch {
             guard error.isAboutData else { throw error }
@@ -225,7 +225,7 @@ public final class MirrorBuilder {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
         for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
-        try handmade?.make(on: building.table, target)
+        try userDefined?.make(on: building.table, target)
         _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))
         try target.executeScript("begin")
         building.isCareful = true
@@ -237,7 +237,7 @@ public final class MirrorBuilder {
         building.isCareful = false
         building.mayHaveErrors = true
         rowCount = Int(try target.execute("select count(*) from \(name)").int64(0, 0))
-        misfitCount = Int(
+        errorCount = Int(
             try MirrorErrors.kept(target, building.asGeneration)
                 + MirrorErrors.unkept(target, building.asGeneration))
     }

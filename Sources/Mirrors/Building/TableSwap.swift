@@ -8,17 +8,17 @@ struct TableSwap {
     private let mirror: CatalogMirror
     private let table: MirrorTable
     private let old: MirrorCursor?
-    private let handmade: UserDefinedIndexes?
+    private let userDefined: UserDefinedIndexes?
 
     init(
         _ target: PostgresConnection, _ mirror: CatalogMirror, from table: MirrorTable, replacing old: MirrorCursor?,
-        keeping handmade: UserDefinedIndexes?
+        keeping userDefined: UserDefinedIndexes?
     ) {
         self.target = target
         self.mirror = mirror
         self.table = table
         self.old = old
-        self.handmade = handmade
+        self.userDefined = userDefined
     }
 
     /// Begins the transaction and locks the old table's cursor.
@@ -36,7 +36,7 @@ struct TableSwap {
     func finish(
         _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?, _ last: [PipelineStep] = []
     ) throws -> [String] {
-        var handmade = handmade
+        var userDefined = userDefined
         // PostgreSQL then returns the views' definitions with all names qualified.
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
@@ -47,7 +47,7 @@ struct TableSwap {
             if try exists(oldTable.qualifiedName) {
                 if try hasRights(oldTable.qualifiedName) { new.removeAll { $0 == final.qualifiedName } }
                 views = try dependentViews(oldTable)
-                try handmade?.noteLatecomers(on: old.definition, target)
+                try userDefined?.noteLatecomers(on: old.definition, target)
                 try copyRights(from: oldTable.qualifiedName, to: table.qualifiedName)
                 try copyPolicies(from: oldTable)
                 if let view = oldTable.versionsView, let own = table.versionsView, try oldTable.hasVersionsView(target)
@@ -62,11 +62,11 @@ struct TableSwap {
         try rename(to: final)
         for view in views { try replace(view) }
         if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
-        try handmade?.rename(in: final.schema, target)
+        try userDefined?.rename(in: final.schema, target)
         if !new.isEmpty { try grantToReader(new, in: final.schema) }
         try moveCursor(definition, generation, seq, batch)
         _ = try target.pipeline(last + [.query("commit")])
-        return handmade?.lost ?? []
+        return userDefined?.lost ?? []
     }
 
     private var retired: String { "_old" + table.name.dropFirst("_build".count) }

@@ -50,7 +50,7 @@ enum Conversion {
     enum Outcome: Sendable, Equatable {
         case cell(Cell)
         /// The value can't be converted. The reason is a clause.
-        case misfit(String)
+        case conversionError(String)
     }
 
     /// Converts a value and ignores its priority. Null becomes NULL with every type.
@@ -59,7 +59,7 @@ enum Conversion {
         if node.isNull { return .cell(.null) }
         if type == .jsonb { return json(node) }
         if type == .textArray { return textArray(node) }
-        guard node.isLeaf else { return .misfit("an object where a single value should be") }
+        guard node.isLeaf else { return .conversionError("an object where a single value should be") }
         switch type {
         case .text: return text(node)
         case .bigint: return integer(node)
@@ -67,11 +67,11 @@ enum Conversion {
         case .numeric: return numeric(node)
         case .boolean:
             if case .bool(let flag) = node { return .cell(.bool(flag)) }
-            return .misfit("\(name(node)) where a boolean should be")
+            return .conversionError("\(name(node)) where a boolean should be")
         case .timestamp: return timestamp(node)
         case .date: return date(node)
         case .uuid: return uuid(node)
-        case .jsonb, .textArray: return .misfit("")
+        case .jsonb, .textArray: return .conversionError("")
         }
     }
 
@@ -80,7 +80,8 @@ enum Conversion {
         guard case .string(let text) = node else {
             return .cell(.text(String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self)))
         }
-        return holdsNUL(text) ? .misfit("the text holds U+0000, which PostgreSQL can't store") : .cell(.text(text))
+        return holdsNUL(text)
+            ? .conversionError("the text holds U+0000, which PostgreSQL can't store") : .cell(.text(text))
     }
 
     private static func integer(_ node: Node) -> Outcome {
@@ -88,8 +89,8 @@ enum Conversion {
         case .int(let value): return .cell(.int(value))
         case .double(let value):
             if let whole = Int64(exactly: value) { return .cell(.int(whole)) }
-            return .misfit("the number is not a whole number of 64 bits")
-        default: return .misfit("\(name(node)) where a whole number should be")
+            return .conversionError("the number is not a whole number of 64 bits")
+        default: return .conversionError("\(name(node)) where a whole number should be")
         }
     }
 
@@ -97,7 +98,7 @@ enum Conversion {
         switch node {
         case .int(let value): .cell(.double(Double(value)))
         case .double(let value): .cell(.double(value))
-        default: .misfit("\(name(node)) where a number should be")
+        default: .conversionError("\(name(node)) where a number should be")
         }
     }
 
@@ -108,8 +109,8 @@ enum Conversion {
         case .double(let value): return .cell(.decimal(value.description))
         case .string(let text):
             return DecimalText.isNumber(text)
-                ? .cell(.decimal(text)) : .misfit("the text is not a decimal number")
-        default: return .misfit("\(name(node)) where a number should be")
+                ? .cell(.decimal(text)) : .conversionError("the text is not a decimal number")
+        default: return .conversionError("\(name(node)) where a number should be")
         }
     }
 
@@ -117,7 +118,7 @@ enum Conversion {
     private static func timestamp(_ node: Node) -> Outcome {
         switch moment(node, orElse: "the text is not an ISO 8601 time", "a time") {
         case .found(let microseconds): .cell(.timestamp(microseconds))
-        case .misfit(let reason): .misfit(reason)
+        case .conversionError(let reason): .conversionError(reason)
         }
     }
 
@@ -126,28 +127,28 @@ enum Conversion {
         switch moment(node, orElse: "the text is not a date such as 2026-01-31, nor an ISO 8601 time", "a date") {
         case .found(let microseconds):
             .cell(.day(CalendarDay(milliseconds: microseconds.flooredQuotient(by: 1_000))))
-        case .misfit(let reason): .misfit(reason)
+        case .conversionError(let reason): .conversionError(reason)
         }
     }
 
     private enum TimeReading {
         /// In microseconds since 1970.
         case found(Int64)
-        case misfit(String)
+        case conversionError(String)
     }
 
     private static func moment(_ node: Node, orElse unreadable: String, _ wanted: String) -> TimeReading {
         switch node {
         case .int(let milliseconds):
-            guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }
+            guard CalendarDay.milliseconds.contains(milliseconds) else { return .conversionError(outOfRange) }
             return .found(milliseconds * 1_000)
         case .double(let milliseconds):
             guard let micros = Int64(exactly: (milliseconds * 1_000).rounded()),
                 CalendarDay.milliseconds.contains(micros.flooredQuotient(by: 1_000))
-            else { return .misfit(outOfRange) }
+            else { return .conversionError(outOfRange) }
             return .found(micros)
-        case .string(let text): return ISO8601.microseconds(text).map { .found($0) } ?? .misfit(unreadable)
-        default: return .misfit("\(name(node)) where \(wanted) should be")
+        case .string(let text): return ISO8601.microseconds(text).map { .found($0) } ?? .conversionError(unreadable)
+        default: return .conversionError("\(name(node)) where \(wanted) should be")
         }
     }
 
@@ -155,7 +156,7 @@ enum Conversion {
 
     private static func uuid(_ node: Node) -> Outcome {
         guard case .string(let text) = node, UUIDText.isUUID(text) else {
-            return .misfit("\(name(node)) where a UUID should be")
+            return .conversionError("\(name(node)) where a UUID should be")
         }
         return .cell(.uuid(text.lowercased()))
     }
@@ -163,18 +164,20 @@ enum Conversion {
     private static func json(_ node: Node) -> Outcome {
         let bytes = JSONWriter.encode(node, form: .plain)
         // U+0000 is written as \u0000. A literal backslash is written as a pair, which is skipped.
-        if holdsEscapedNUL(bytes) { return .misfit("a text holds U+0000, which jsonb can't store") }
+        if holdsEscapedNUL(bytes) { return .conversionError("a text holds U+0000, which jsonb can't store") }
         return .cell(.json(bytes))
     }
 
     /// Returns the members of a key set such as `{"a": true, "b": true}`, or the elements of a list of strings.
     private static func textArray(_ node: Node) -> Outcome {
-        guard case .branch(let branch) = node else { return .misfit("\(name(node)) where a set of keys should be") }
+        guard case .branch(let branch) = node else {
+            return .conversionError("\(name(node)) where a set of keys should be")
+        }
         if let elements = elements(branch) { return .cell(.texts(elements)) }
         var members: [String] = []
         for entry in branch.children {
             guard case .bool(let flag) = entry.node.withoutPriority else {
-                return .misfit("an object that is neither a set of keys nor a list of strings")
+                return .conversionError("an object that is neither a set of keys nor a list of strings")
             }
             if flag { members.append(entry.key.text) }
         }

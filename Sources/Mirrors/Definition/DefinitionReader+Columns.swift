@@ -116,7 +116,7 @@ extension DefinitionReader {
             note(value.position, part, "a default must be a string, a number or a boolean")
             return .null
         }
-        if case .misfit(let reason) = Conversion.convert(node, to: type) {
+        if case .conversionError(let reason) = Conversion.convert(node, to: type) {
             note(value.position, part, "the default doesn't fit \(type.rawValue): \(reason)")
         }
         return node

@@ -88,7 +88,7 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// The columns that every table has.
     public static let seqColumn = "_seq"
     public static let updatedAtColumn = "_updated_at"
-    public static let misfitsColumn = "_misfits"
+    public static let conversionErrorsColumn = "_misfits"
     static let deletedAtColumn = "_deleted_at"
 
     /// `schema.table`, for messages.

@@ -130,12 +130,12 @@ struct HistoryRows {
         guard let value else { return (nil, []) }
         var errors: [ConversionError] = []
         let row = projector.row(
-            value, keys: keys, stamp: Stamp(seq: stamp.seq, committedAt: stamp.at), misfits: &errors)
+            value, keys: keys, stamp: Stamp(seq: stamp.seq, committedAt: stamp.at), conversionErrors: &errors)
         return (row, errors)
     }
 
     private static func isSame(_ one: ProjectedRow?, _ other: ProjectedRow?) -> Bool {
-        one?.cells == other?.cells && one?.misfits == other?.misfits
+        one?.cells == other?.cells && one?.conversionErrors == other?.conversionErrors
     }
 
     private mutating func put(_ cells: [Cell], _ seq: Int64) {
@@ -161,9 +161,9 @@ struct HistoryRows {
         ]
     }
 
-    private static func misfits(_ row: ProjectedRow?) -> Cell {
-        guard let row, !row.misfits.isEmpty else { return .null }
-        return .texts(row.misfits)
+    private static func conversionErrors(_ row: ProjectedRow?) -> Cell {
+        guard let row, !row.conversionErrors.isEmpty else { return .null }
+        return .texts(row.conversionErrors)
     }
 
     private func change(_ stamp: EntryStamp, _ old: ProjectedRow?, _ new: ProjectedRow?) -> [Cell] {
@@ -171,13 +171,13 @@ struct HistoryRows {
         let operation = new == nil ? "delete" : stamp.isBegin ? "begin" : old == nil ? "insert" : "update"
         return keyCells + [.int(stamp.seq), Self.time(stamp.at), .text(operation)] + Self.author(stamp.author) + [
             old.map { .json(RowJSON.encode($0, names)) } ?? .null,
-            new.map { .json(RowJSON.encode($0, names)) } ?? .null, Self.misfits(new),
+            new.map { .json(RowJSON.encode($0, names)) } ?? .null, Self.conversionErrors(new),
         ]
     }
 
     private func latest(_ row: ProjectedRow) -> [Cell] {
         keyCells + row.cells + [
-            .int(row.stamp.seq), Self.time(row.stamp.committedAt), Self.misfits(row), .null,
+            .int(row.stamp.seq), Self.time(row.stamp.committedAt), Self.conversionErrors(row), .null,
         ]
     }
 

@@ -52,7 +52,7 @@ extension HistoryWriter {
                 guard let value = try StoredRecord.decode(version.record) else { return true }
                 var found: [ConversionError] = []
                 let stamp = Stamp(seq: version.seq, committedAt: nil)
-                let row = mirror.projector.row(value, keys: record.keys, stamp: stamp, misfits: &found)
+                let row = mirror.projector.row(value, keys: record.keys, stamp: stamp, conversionErrors: &found)
                 guard row != nil else { return true }
                 errors += found.filter { !record.columns.contains($0.column) }
                 return false

@@ -10,11 +10,11 @@ struct ColumnSurvey {
 
     let type: ColumnType
     /// The records whose values the column could not hold.
-    let misfits: [Int]
+    let conversionErrors: [Int]
     /// More specific types that could hold all values, too.
     let alternatives: [ColumnType]
     /// A more specific type that could hold nearly all values, with the records whose values it could not hold.
-    let nearly: (type: ColumnType, misfits: [Int])?
+    let nearly: (type: ColumnType, conversionErrors: [Int])?
     /// Whether nearly all values are numbers that would be plausible times in seconds.
     let areSeconds: Bool
 
@@ -46,7 +46,7 @@ struct ColumnSurvey {
         let unfit = found.count { !Self.fits($0.value, wanted) }
         let type = unfit * Self.rare > found.count ? Self.wide(found) ?? wanted : wanted
         self.type = type
-        misfits = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
+        conversionErrors = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
         let others: [ColumnType] =
             switch type {
             case .text: [.numeric]
@@ -78,8 +78,12 @@ struct ColumnSurvey {
             default: []
             }
         for other in narrower {
-            let misfits = found.compactMap { fits($0.value, other) && isSaid(by: $0.value, other) ? nil : $0.record }
-            if !misfits.isEmpty, misfits.count * nearlyAll <= found.count { return (other, misfits) }
+            let conversionErrors = found.compactMap {
+                fits($0.value, other) && isSaid(by: $0.value, other) ? nil : $0.record
+            }
+            if !conversionErrors.isEmpty, conversionErrors.count * nearlyAll <= found.count {
+                return (other, conversionErrors)
+            }
         }
         return nil
     }
@@ -92,7 +96,7 @@ struct ColumnSurvey {
     }
 
     private static func fits(_ value: Node, _ type: ColumnType) -> Bool {
-        if case .misfit = Conversion.convert(value, to: type) { false } else { true }
+        if case .conversionError = Conversion.convert(value, to: type) { false } else { true }
     }
 
     /// Whether a value suggests the type. A date column would also accept times, but lose the time of day. A timestamp column

@@ -10,13 +10,13 @@ public struct Inference: Sendable {
         /// The number of records with a value at `path`.
         public let present: Int
         /// The number of these values that would be errors if the definition were applied.
-        public let misfits: Int
+        public let conversionErrors: Int
         /// The path of the first value.
         public let example: String
         /// The first path without a value, or nil if all records have one.
         public let missing: String?
         /// The first paths whose values can't be converted.
-        public let misfitExamples: [String]
+        public let conversionErrorExamples: [String]
         /// More specific types that could hold every present value, too.
         public let alternatives: [ColumnType]
         /// A more specific type that could hold nearly every value.
@@ -29,8 +29,8 @@ public struct Inference: Sendable {
     public struct Nearly: Sendable {
         public let type: ColumnType
         /// The number of records whose value it could not hold, and the first paths of such values.
-        public let misfits: Int
-        public let misfitExamples: [String]
+        public let conversionErrors: Int
+        public let conversionErrorExamples: [String]
     }
 
     /// The part of the data that is examined next.

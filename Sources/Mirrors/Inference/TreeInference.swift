@@ -149,7 +149,7 @@ struct TreeInference {
         }
         for (field, name) in zip(fields.columns, names) {
             let survey = field.survey
-            let isAlways = field.count == records.values.count && survey.misfits.isEmpty
+            let isAlways = field.count == records.values.count && survey.conversionErrors.isEmpty
             columns.append(
                 .init(
                     name: name, type: survey.type, path: field.path, defaultValue: .null,
@@ -158,14 +158,15 @@ struct TreeInference {
                 .init(
                     column: name, type: survey.type,
                     path: field.path.isRoot ? "." : String(field.path.description.unicodeScalars.dropFirst()),
-                    present: field.count, misfits: survey.misfits.count, example: text(field.example, field.path),
+                    present: field.count, conversionErrors: survey.conversionErrors.count,
+                    example: text(field.example, field.path),
                     missing: field.missing.map { text($0, field.path) },
-                    misfitExamples: survey.misfits.prefix(3).map { text($0, field.path) },
+                    conversionErrorExamples: survey.conversionErrors.prefix(3).map { text($0, field.path) },
                     alternatives: survey.alternatives,
                     nearly: survey.nearly.map { nearly in
                         .init(
-                            type: nearly.type, misfits: nearly.misfits.count,
-                            misfitExamples: nearly.misfits.prefix(3).map { text($0, field.path) })
+                            type: nearly.type, conversionErrors: nearly.conversionErrors.count,
+                            conversionErrorExamples: nearly.conversionErrors.prefix(3).map { text($0, field.path) })
                     },
                     looksLikeSeconds: survey.areSeconds))
         }

@@ -7,7 +7,7 @@ struct ProjectedRow: Sendable {
     var cells: [Cell]
     let stamp: Stamp
     /// Columns whose values could not be converted.
-    var misfits: [String] = []
+    var conversionErrors: [String] = []
 }
 
 /// The entry that a value comes from.
@@ -50,11 +50,11 @@ struct Projector: Sendable {
         hasDeepPaths = definition.columns.contains { $0.path.depth != 1 }
     }
 
-    /// Returns the record's row, or nil if it has none. Conversion errors are added to `misfits`.
-    func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [ConversionError]) -> ProjectedRow? {
+    /// Returns the record's row, or nil if it has none. Conversion errors are added to `conversionErrors`.
+    func row(_ record: Node, keys: [Key], stamp: Stamp, conversionErrors: inout [ConversionError]) -> ProjectedRow? {
         if record.isNull { return nil }
         if let filter = definition.filter, !filter.admits(record, keys: keys) { return nil }
-        guard check(keys, record, stamp, &misfits) else { return nil }
+        guard check(keys, record, stamp, &conversionErrors) else { return nil }
         var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
         row.cells.reserveCapacity(definition.columns.count + 1)
         var isWanted = true
@@ -63,14 +63,14 @@ struct Projector: Sendable {
             let value = projected.value(in: record)
             var outcome = Conversion.convert(value, to: projected.type)
             var isMissing = value.isNull
-            if case .misfit = outcome, projected.type == .jsonb, let storable = StorableJSON(value) {
-                misfits.append(cutMisfit(projected.column.name, projected.column.path, storable, keys, stamp))
-                row.misfits.append(projected.column.name)
+            if case .conversionError = outcome, projected.type == .jsonb, let storable = StorableJSON(value) {
+                conversionErrors.append(cutError(projected.column.name, projected.column.path, storable, keys, stamp))
+                row.conversionErrors.append(projected.column.name)
                 cut.insert(projected.column.name)
                 outcome = .cell(storable.cell)
-            } else if case .misfit(let reason) = outcome {
-                misfits.append(misfit(projected.column, value, keys, stamp, reason))
-                row.misfits.append(projected.column.name)
+            } else if case .conversionError(let reason) = outcome {
+                conversionErrors.append(conversionError(projected.column, value, keys, stamp, reason))
+                row.conversionErrors.append(projected.column.name)
                 outcome = .cell(.null)
                 isMissing = projected.notNull != nil
             }
@@ -79,13 +79,13 @@ struct Projector: Sendable {
             } else if isMissing, projected.notNull != nil {
                 isWanted = false
                 if projected.notNull == .error, value.isNull {
-                    misfits.append(
-                        misfit(projected.column, value, keys, stamp, "a required value is missing"))
+                    conversionErrors.append(
+                        conversionError(projected.column, value, keys, stamp, "a required value is missing"))
                 }
             }
             if case .cell(let cell) = outcome { row.cells.append(cell) } else { row.cells.append(.null) }
         }
-        if let rest = definition.rest { addRest(rest, record, cut, &row, &misfits) }
+        if let rest = definition.rest { addRest(rest, record, cut, &row, &conversionErrors) }
         return isWanted ? row : nil
     }
 
@@ -95,7 +95,9 @@ struct Projector: Sendable {
             && zip(keys, definition.keys).allSatisfy { $1.type.holds($0) }
     }
 
-    private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ misfits: inout [ConversionError]) -> Bool {
+    private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ conversionErrors: inout [ConversionError])
+        -> Bool
+    {
         let size = keys.reduce(0) { $0 + $1.byteCount }
         var reason: String?
         if size > Self.maxKeyBytes {
@@ -106,13 +108,13 @@ struct Projector: Sendable {
         }
         guard let reason else { return true }
         let path = definition.pattern.path(of: keys).description
-        misfits.append(
+        conversionErrors.append(
             ConversionError(
                 record: path, column: "", path: path, seq: stamp.seq, value: Self.shown(record), reason: reason))
         return false
     }
 
-    private func misfit(
+    private func conversionError(
         _ column: MirrorDefinition.Column, _ value: Node, _ keys: [Key], _ stamp: Stamp, _ reason: String
     ) -> ConversionError {
         let record = definition.pattern.path(of: keys)
@@ -123,7 +125,7 @@ struct Projector: Sendable {
 
     /// Reports values in an object that `jsonb` can't hold. A column of a record has one error, with the path of the first
     /// value.
-    private func cutMisfit(
+    private func cutError(
         _ column: String, _ path: Path, _ storable: StorableJSON, _ keys: [Key], _ stamp: Stamp
     ) -> ConversionError {
         let record = definition.pattern.path(of: keys)
@@ -141,29 +143,30 @@ struct Projector: Sendable {
     /// - Parameter cut: columns that hold their values without some parts, which are in the columns' errors.
     private func addRest(
         _ rest: MirrorDefinition.Rest, _ record: Node, _ cut: Set<String>, _ row: inout ProjectedRow,
-        _ misfits: inout [ConversionError]
+        _ conversionErrors: inout [ConversionError]
     ) {
         var left = record
-        if case .branch(let branch) = record, !hasDeepPaths, row.misfits.isEmpty,
+        if case .branch(let branch) = record, !hasDeepPaths, row.conversionErrors.isEmpty,
             branch.children.allSatisfy({ shallowKeys.contains($0.key) })
         {
             left = .null
         } else {
-            for column in definition.columns where !row.misfits.contains(column.name) || cut.contains(column.name) {
+            for column in definition.columns
+            where !row.conversionErrors.contains(column.name) || cut.contains(column.name) {
                 left = left.replacing(column.path, with: .null)
             }
         }
         if left.isNull { return row.cells.append(.null) }
         switch Conversion.convert(left, to: .jsonb) {
         case .cell(let cell): row.cells.append(cell)
-        case .misfit(let reason):
-            row.misfits.append(rest.name)
+        case .conversionError(let reason):
+            row.conversionErrors.append(rest.name)
             if let storable = StorableJSON(left) {
-                misfits.append(cutMisfit(rest.name, .root, storable, row.keys, row.stamp))
+                conversionErrors.append(cutError(rest.name, .root, storable, row.keys, row.stamp))
                 return row.cells.append(storable.cell)
             }
             let path = definition.pattern.path(of: row.keys).description
-            misfits.append(
+            conversionErrors.append(
                 ConversionError(
                     record: path, column: rest.name, path: path, seq: row.stamp.seq, value: Self.shown(left),
                     reason: reason))

@@ -213,10 +213,10 @@ extension GroupRunner {
         }
         let lookup = try core.source("mirror builder")
         defer { core.close(lookup) }
-        let misfitWriter = try core.target(group.target)
-        defer { core.close(misfitWriter) }
+        let errorWriter = try core.target(group.target)
+        defer { core.close(errorWriter) }
         return try MirrorBuilder(
-            source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
+            source: source, lookup: lookup, target: target, errorWriter: errorWriter, mirror: mirror,
             definition: cursor.definition
         ).run()
     }

@@ -72,10 +72,10 @@ extension ActiveMirror {
     /// `MirrorErrors.mostWaiting`.
     ///
     /// - Parameters:
-    ///   - misfits: at most one per record and column; in a history, at most one per record, column and entry.
+    ///   - conversionErrors: at most one per record and column; in a history, at most one per record, column and entry.
     ///   - areWaiting: whether these are the errors of waiting records.
-    func storing(_ misfits: [ConversionError], areWaiting: Bool = false) -> PipelineStep {
-        let errors = misfits.map {
+    func storing(_ conversionErrors: [ConversionError], areWaiting: Bool = false) -> PipelineStep {
+        let errors = conversionErrors.map {
             MirrorErrorRecord(
                 record: $0.record, column: $0.column, path: $0.path, seq: $0.seq, value: $0.value, reason: $0.reason)
         }

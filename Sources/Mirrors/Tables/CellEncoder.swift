@@ -32,7 +32,7 @@ enum CellEncoder {
         let ours = keys.count + row.cells.count
         try body(ours, .int(row.stamp.seq))
         try body(ours + 1, row.stamp.committedAt.map { .timestamp($0 * 1_000) } ?? .null)
-        try body(ours + 2, row.misfits.isEmpty ? .null : .texts(row.misfits))
+        try body(ours + 2, row.conversionErrors.isEmpty ? .null : .texts(row.conversionErrors))
     }
 
     /// Returns a key as the cell of its column.

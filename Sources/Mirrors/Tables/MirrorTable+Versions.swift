@@ -94,7 +94,7 @@ extension MirrorTable {
                 comment: "Whether this version is current."),
             ViewColumn(name: "_deleted", value: "\"_new\" is null", comment: "Whether the record was removed."),
         ]
-        + (authorColumns + [misfits]).map {
+        + (authorColumns + [conversionErrors]).map {
             ViewColumn(name: $0.name, value: quotedIdentifier($0.name), comment: $0.comment)
         }
 
@@ -130,8 +130,8 @@ extension MirrorTable {
         own("_via", "text", .text, "The transport: rest, ws, cli, sql."),
     ]
 
-    static let misfits = own(
-        MirrorDefinition.misfitsColumn, "text[]", .text, "Columns whose values could not be converted.")
+    static let conversionErrors = own(
+        MirrorDefinition.conversionErrorsColumn, "text[]", .text, "Columns whose values could not be converted.")
 
     /// The columns after the keys of a table of changes.
     static let changeColumns: [Column] =
@@ -146,7 +146,7 @@ extension MirrorTable {
         ] + authorColumns + [
             own("_old", "jsonb", .jsonb, "The row before the change."),
             own("_new", "jsonb", .jsonb, "The row after the change."),
-            misfits,
+            conversionErrors,
         ]
 
     /// Creates the index that finds the changes after an entry, for incremental readers.

@@ -104,7 +104,7 @@ struct MirrorTable: Sendable {
                 name: MirrorDefinition.updatedAtColumn, sqlType: "timestamptz", carrier: .timestamptz,
                 isNotNull: false, comment: "When the last entry that wrote the record was committed.", isKey: false),
             Column(
-                name: MirrorDefinition.misfitsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
+                name: MirrorDefinition.conversionErrorsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
                 comment: "Columns whose values could not be converted; see pathmirror.mirror_misfit.", isKey: false),
         ]
     }

@@ -59,36 +59,36 @@ extension TableWriter {
     /// Writes rows, and finds those that the table rejects (an index can't hold a value, a constraint was added). They are left
     /// out and recorded.
     func upsertCarefully(
-        _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
+        _ rows: ArraySlice<ProjectedRow>, _ conversionErrors: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
         guard let first = rows.first,
             let refusal = try refusal(of: RowEncoder.upsert(mirror.table, rows), rows: rows.count, mirror)
         else { return }
         guard rows.count == 1 else {
             let middle = rows.startIndex + rows.count / 2
-            try upsertCarefully(rows[..<middle], &misfits, mirror)
-            return try upsertCarefully(rows[middle...], &misfits, mirror)
+            try upsertCarefully(rows[..<middle], &conversionErrors, mirror)
+            return try upsertCarefully(rows[middle...], &conversionErrors, mirror)
         }
         if !refusal.isRowsKeptOut {
             // Otherwise the previous row would stay as if it were current. It stays only if another table refers to it.
             _ = try attempt(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys])), mirror)
         }
-        misfits.append(mirror.error(of: first.keys, seq: first.stamp.seq, mirror.refusal(refusal)))
+        conversionErrors.append(mirror.error(of: first.keys, seq: first.stamp.seq, mirror.refusal(refusal)))
     }
 
     /// Removes rows, except those to which another table refers. These are recorded.
     func deleteCarefully(
-        _ keys: ArraySlice<[Key]>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
+        _ keys: ArraySlice<[Key]>, _ conversionErrors: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
         guard let first = keys.first else { return }
         let step = PipelineStep.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, Array(keys)))
         guard case .failure(let refusal) = try attempt(step, mirror) else { return }
         guard keys.count == 1 else {
             let middle = keys.startIndex + keys.count / 2
-            try deleteCarefully(keys[..<middle], &misfits, mirror)
-            return try deleteCarefully(keys[middle...], &misfits, mirror)
+            try deleteCarefully(keys[..<middle], &conversionErrors, mirror)
+            return try deleteCarefully(keys[middle...], &conversionErrors, mirror)
         }
-        misfits.append(mirror.error(of: first, seq: mirror.seq, mirror.refusal(refusal, toRemove: true)))
+        conversionErrors.append(mirror.error(of: first, seq: mirror.seq, mirror.refusal(refusal, toRemove: true)))
     }
 
     /// Empties ranges. If a foreign key prevents that, removes row by row those that are not written again. The others are
@@ -98,18 +98,18 @@ extension TableWriter {
     func emptyCarefully(
         _ step: PipelineStep, _ ranges: [[Key]], _ mirror: ActiveMirror, isPut: ([Key]) throws -> (([Key]) -> Bool)
     ) throws -> [ConversionError] {
-        var misfits: [ConversionError] = []
-        guard case .failure = try attempt(step, mirror) else { return misfits }
+        var conversionErrors: [ConversionError] = []
+        guard case .failure = try attempt(step, mirror) else { return conversionErrors }
         for range in ranges {
             let stays = try isPut(range)
             let keys = try asking(mirror) { () throws(PostgresError) in
                 try mirror.table.keys(below: range, connection)
             }
             for some in keys.filter({ !stays($0) }).chunked(Self.maxRows) {
-                try deleteCarefully(some[...], &misfits, mirror)
+                try deleteCarefully(some[...], &conversionErrors, mirror)
             }
         }
-        return misfits
+        return conversionErrors
     }
 
     /// Writes rows. Returns nil if the table then contains all of them, otherwise the error. After an error about data none of

@@ -232,12 +232,12 @@ struct TableWriter {
                 continue
             }
             try flush()
-            let misfits = try emptyCarefully(step, some, mirror) { [mirror] range in
+            let conversionErrors = try emptyCarefully(step, some, mirror) { [mirror] range in
                 let put = try Self.keysPut(in: range, by: work, mirror, from: source)
                 return { put.contains($0) }
             }
             try deferConstraints(mirror)
-            try store(misfits, &mirror)
+            try store(conversionErrors, &mirror)
         }
     }
 
@@ -265,10 +265,10 @@ struct TableWriter {
             return try add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, keys)), mirror)
         }
         try flush()
-        var misfits: [ConversionError] = []
-        try deleteCarefully(keys[...], &misfits, mirror)
+        var conversionErrors: [ConversionError] = []
+        try deleteCarefully(keys[...], &conversionErrors, mirror)
         try deferConstraints(mirror)
-        try store(misfits, &mirror)
+        try store(conversionErrors, &mirror)
     }
 
     private mutating func write(
@@ -277,10 +277,10 @@ struct TableWriter {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         var gone: [[Key]] = []
-        var misfits: [ConversionError] = []
+        var conversionErrors: [ConversionError] = []
         for record in records {
             if let row = mirror.projector.row(
-                record.value, keys: record.keys, stamp: record.stamp, misfits: &misfits)
+                record.value, keys: record.keys, stamp: record.stamp, conversionErrors: &conversionErrors)
             {
                 rows.append(row)
             } else {
@@ -289,17 +289,17 @@ struct TableWriter {
         }
         try removeErrors(of: records.map(\.keys), mirror)
         try delete(gone, &mirror)
-        try upsert(rows, &misfits, mirror)
-        try store(misfits, &mirror)
+        try upsert(rows, &conversionErrors, mirror)
+        try store(conversionErrors, &mirror)
     }
 
     private mutating func upsert(
-        _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: ActiveMirror
+        _ rows: [ProjectedRow], _ conversionErrors: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
         if mirror.isCareful {
             try flush()
-            try upsertCarefully(rows[...], &misfits, mirror)
+            try upsertCarefully(rows[...], &conversionErrors, mirror)
             return try deferConstraints(mirror)
         }
         let parameters = RowEncoder.upsert(mirror.table, rows)
@@ -309,15 +309,15 @@ struct TableWriter {
         if collectedRows >= Self.maxRows { try sendAhead() }
     }
 
-    private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {
-        guard !misfits.isEmpty else { return }
+    private mutating func store(_ conversionErrors: [ConversionError], _ mirror: inout ActiveMirror) throws {
+        guard !conversionErrors.isEmpty else { return }
         mirror.mayHaveErrors = true
-        let waiting = misfits.filter { ActiveMirror.isForNow($0.reason) }
+        let waiting = conversionErrors.filter { ActiveMirror.isForNow($0.reason) }
         if !waiting.isEmpty {
             mirror.waiting += waiting.map(\.record)
             try add(mirror.storing(waiting, areWaiting: true), mirror)
         }
-        let others = misfits.filter { !ActiveMirror.isForNow($0.reason) }
+        let others = conversionErrors.filter { !ActiveMirror.isForNow($0.reason) }
         if !others.isEmpty { try add(mirror.storing(others), mirror) }
     }
 

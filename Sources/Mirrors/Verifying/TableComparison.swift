@@ -65,9 +65,9 @@ final class TableComparison {
     // MARK: Expected rows
 
     private func row(of keys: [Key], _ record: Node) -> ProjectedRow? {
-        var misfits: [ConversionError] = []
+        var conversionErrors: [ConversionError] = []
         let stamp = Stamp(seq: mirror.seq, committedAt: nil)
-        return mirror.projector.row(record, keys: keys, stamp: stamp, misfits: &misfits)
+        return mirror.projector.row(record, keys: keys, stamp: stamp, conversionErrors: &conversionErrors)
     }
 
     private func flush() throws {

@@ -184,7 +184,7 @@ final class Service {
                 dropped: retention.reduce(0) { $0 + $1.droppedEntries.current },
                 failures: retention.reduce(0) { $0 + $1.failures.current },
                 heldBack: retention.reduce(0) { $0 + $1.heldBack.current }),
-            stretches: server?.loops.map(\.stretches) ?? [])
+            stallMeters: server?.loops.map(\.stallMeters) ?? [])
     }
 
     private static func facts(_ mirror: MirrorReport) -> MirrorFacts {

@@ -107,8 +107,8 @@ struct ServiceOptions {
         server.output = gateway.output
         server.maxHeaderBytes = 80 * 1024
         server.maxTargetBytes = 80 * 1024
-        server.onLongStretch = { [logger] loop, kind, nanoseconds, count in
-            logger.longStretch(of: loop, kind, nanoseconds, count)
+        server.onLongStall = { [logger] loop, kind, nanoseconds, count in
+            logger.longStall(of: loop, kind, nanoseconds, count)
         }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
     }

@@ -43,8 +43,8 @@ struct Tuning {
         [
             .size("answer-cache") { $0.gateway.answerCacheBytes = $1 },
             .duration("long-stretch", least: 0) {
-                $0.server.longStretchMilliseconds = $1
-                $0.engine.longStretchMilliseconds = $1
+                $0.server.longStallMilliseconds = $1
+                $0.engine.longStallMilliseconds = $1
             },
             .count("workers", least: 1) { $0.gateway.workers = $1 },
             .count("max-streams") { $0.gateway.maxStreams = $1 },

@@ -17,7 +17,7 @@ import Testing
             let connection = try LogConnection(url)
             defer { connection.close() }
             let committer = CommitterContext(core, index: 0, wake: try WakeHandle())
-            let loader = NamespaceLoader(core, core.makeHost(), committer.stretches)
+            let loader = NamespaceLoader(core, core.makeHost(), committer.stallMeters)
             _ = try connection.namespace(named: "locked", creating: true)
             var job = LoadQueue.Job(name: "locked")
             guard case .loaded(let namespace) = try loader.load(&job, connection) else {

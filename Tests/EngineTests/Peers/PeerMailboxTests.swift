@@ -7,16 +7,17 @@ import Testing
 
 /// Checks messages between gateways: see `PeerMailbox`.
 @Suite struct PeerMailboxTests {
-    private static let seal = PeerSignature(Secret(Array(repeating: 7, count: 32)))
+    private static let signature = PeerSignature(Secret(Array(repeating: 7, count: 32)))
 
     private func mailbox() -> PeerMailbox {
         let mailbox = PeerMailbox()
-        mailbox.use(Self.seal)
+        mailbox.use(Self.signature)
         return mailbox
     }
 
-    private func message(_ text: String, number: Int64 = 1, seal: PeerSignature = seal) throws -> PeerMessage {
-        try #require(seal.message(from: "other", number: number, time: Clock.unixMilliseconds, text))
+    private func message(_ text: String, number: Int64 = 1, signature: PeerSignature = signature) throws -> PeerMessage
+    {
+        try #require(signature.message(from: "other", number: number, time: Clock.unixMilliseconds, text))
     }
 
     @Test func ownMessagesAreNotHandedOn() throws {
@@ -56,13 +57,13 @@ import Testing
         let mailbox = mailbox()
         let heard = MutexBox<[String]>([])
         mailbox.onMessage { _, text in heard.withLock { $0.append(text) } }
-        mailbox.received(try message("forged", seal: PeerSignature(Secret(Array(repeating: 8, count: 32)))))
+        mailbox.received(try message("forged", signature: PeerSignature(Secret(Array(repeating: 8, count: 32)))))
         mailbox.received(try message("first"))
         mailbox.received(try message("first"))
         mailbox.received(try message("third", number: 3))
         mailbox.received(try message("second", number: 2))
         let old = try #require(
-            Self.seal.message(from: "other", number: 9, time: Clock.unixMilliseconds - 61_000, "old"))
+            Self.signature.message(from: "other", number: 9, time: Clock.unixMilliseconds - 61_000, "old"))
         mailbox.received(old)
         #expect(heard.withLock { $0 } == ["first", "third"])
     }

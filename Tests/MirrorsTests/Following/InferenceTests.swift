@@ -53,7 +53,9 @@ import Tree
             #expect(found.definition.name == "blog_posts" && found.definition.tableName == "mirror.blog_posts")
             #expect(found.definition.pattern.description == "/blog posts/{blog_post_id}")
             let evidence = Set(
-                found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.present) \($0.misfits)" })
+                found.evidence.map {
+                    "\($0.column) \($0.type.rawValue) \($0.path) \($0.present) \($0.conversionErrors)"
+                })
             #expect(
                 evidence == [
                     "title text title 3 0", "star_count text starCount 3 0", "created_at timestamptz createdAt 2 0",
@@ -187,7 +189,9 @@ import Tree
             let found = try infer(bench, "/rooms/{room}/messages/{message}")
             #expect(found.recordCount == 3)
             #expect(
-                found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.misfits)" } == ["value text . 0"]
+                found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.conversionErrors)" } == [
+                    "value text . 0"
+                ]
             )
             #expect(try infer(bench, "/rooms/{room}/messages/{message}", limit: 2).recordCount == 2)
             for path in ["/none", "/rooms/r1/messages/m1"] {

@@ -17,7 +17,7 @@ import Testing
         try MirrorBench.with { bench in
             try bench.set("/v", values(0..<5, "\"t\""))
             let outcome = try bench.apply(mirror("m", keeping: kept))
-            #expect(outcome?.rows == 5 && outcome?.misfits == 5)
+            #expect(outcome?.rows == 5 && outcome?.conversionErrors == 5)
             #expect(try bench.errors("m").count == min(5, kept))
             #expect(try bench.operators.unkeptErrors(try bench.mirror("m")) == Int64(max(0, 5 - kept)))
             let status = try bench.status("m")
@@ -139,7 +139,7 @@ import Testing
             let key = String(repeating: "k", count: 760)
             try bench.set("/v/\(key)", "{\"x\": \"\(String(repeating: "é", count: 9_000))\"}")
             try bench.apply(mirror("m", keeping: 10))
-            let error = try #require(try bench.operators.misfits(try bench.mirror("m"), limit: 10).first).error
+            let error = try #require(try bench.operators.conversionErrors(try bench.mirror("m"), limit: 10).first).error
             #expect(error.path == "/v/\(key)/x" && error.record == "/v/\(key)" && error.seq == 1)
             #expect(error.value.map { $0.utf8.count < 4_200 && $0.hasSuffix("é…") } == true)
         }

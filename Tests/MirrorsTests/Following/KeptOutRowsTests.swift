@@ -118,17 +118,18 @@ import Tree
             defer { connection.close() }
             let mirror = try bench.mirror("m")
             let active = ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, connection)))
-            var misfits: [ConversionError] = []
+            var conversionErrors: [ConversionError] = []
             let row = active.projector.row(
-                try node(#"{"x": 1}"#), keys: [Key("a")], stamp: Stamp(seq: 1, committedAt: nil), misfits: &misfits)
+                try node(#"{"x": 1}"#), keys: [Key("a")], stamp: Stamp(seq: 1, committedAt: nil),
+                conversionErrors: &conversionErrors)
             let rows = [try #require(row)]
             try bench.script("create rule hindrance as on insert to mirror.m do instead nothing")
             _ = try connection.executePrepared(active.table.upsert, RowEncoder.upsert(active.table, rows))
             try bench.script("drop rule hindrance on mirror.m")
             try connection.executeScript("begin")
-            try TableWriter(connection).upsertCarefully(rows[...], &misfits, active)
+            try TableWriter(connection).upsertCarefully(rows[...], &conversionErrors, active)
             try connection.executeScript("commit")
-            #expect(misfits.isEmpty, "\(misfits)")
+            #expect(conversionErrors.isEmpty, "\(conversionErrors)")
             #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
         }
     }

@@ -452,11 +452,12 @@ import Testing
                 #"{"name": "m", "path": "/v/{k}", "columns": {"x": {"type": "bigint", "not null": "skip"}}}"#)
             let mirror = try bench.mirror("m")
             let survey = try bench.operators.surveyRebuild(mirror)
-            #expect((survey.seq, survey.records, survey.rows, survey.misfits, survey.cursor) == (1, 3, 1, 1, 1))
+            #expect(
+                (survey.seq, survey.records, survey.rows, survey.conversionErrors, survey.cursor) == (1, 3, 1, 1, 1))
             #expect(survey.leftovers == [])
             try bench.script("update mirror.m set x = 99; insert into mirror.m (k, x, _seq) values ('zz', 1, 1)")
             let outcome = try bench.operators.rebuild(mirror)
-            #expect((outcome.rows, outcome.misfits, outcome.verifiedSeq) == (1, 1, 1))
+            #expect((outcome.rows, outcome.conversionErrors, outcome.verifiedSeq) == (1, 1, 1))
             #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
             #expect(try bench.problems() == [])
         }

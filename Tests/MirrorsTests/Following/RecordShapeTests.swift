@@ -92,7 +92,7 @@ import Tree
                 "{\((0..<count).map { "\"k\($0)\": {\"n\": \($0), \"t\": \"text \($0)\"}" }.joined(separator: ", "))}")
             let outcome = try bench.apply(
                 #"{"name": "m", "path": "/v/{k}", "columns": {"n": "bigint", "t": "text"}, "indexes": ["n"]}"#)
-            #expect(outcome?.rows == count && outcome?.misfits == 0 && outcome?.seq == 1)
+            #expect(outcome?.rows == count && outcome?.conversionErrors == 0 && outcome?.seq == 1)
             #expect(
                 try bench.lines("select count(*), sum(n), count(distinct t), max(_seq) from mirror.m") == [
                     "\(count)|\(count * (count - 1) / 2)|\(count)|1"

@@ -195,7 +195,7 @@ import Tree
             try bench.set("/posts/a", #"{"title": "A", "stars": "many"}"#)
             try bench.set("/posts/b", #"{"stars": 1}"#)
             let outcome = try bench.apply(text)
-            #expect(outcome?.misfits == 2)
+            #expect(outcome?.conversionErrors == 2)
             let found = { try bench.errors("h").map { $0.split(separator: ":")[0] }.sorted() }
             #expect(try found() == ["stars of /posts/a", "title of /posts/b"])
             try bench.following { _ in

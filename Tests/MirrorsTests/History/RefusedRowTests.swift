@@ -74,7 +74,7 @@ import Testing
             #expect(all == ["1", "3"])
             #expect(try bench.errors("posts").count == 2)
             #expect(try bench.problems() == [])
-            #expect(try bench.operators.rebuild(try bench.mirror("posts")).misfits == 2)
+            #expect(try bench.operators.rebuild(try bench.mirror("posts")).conversionErrors == 2)
             try bench.script("delete from mirror.posts where _seq = 3")
             let problems = try bench.problems()
             #expect(problems.count == 1 && problems.allSatisfy { $0.contains("is missing") }, "\(problems)")

@@ -13,7 +13,8 @@ import Tree
             try definition("{\"name\": \"m\", \"path\": \"/a/{k}\", \"columns\": {\(columns)}\(rest)}"))
         var errors: [ConversionError] = []
         let row = projector.row(
-            try node(record), keys: keys.map { Key($0) }, stamp: Stamp(seq: 7, committedAt: 1), misfits: &errors)
+            try node(record), keys: keys.map { Key($0) }, stamp: Stamp(seq: 7, committedAt: 1),
+            conversionErrors: &errors)
         return (row, errors)
     }
 
@@ -47,10 +48,11 @@ import Tree
             (error, #"{"y": 1}"#, nil, [], [missing]),
             (error, #"{"x": "t"}"#, nil, [], [unfit]),
         ] as [(String, String, String?, [String], [String])])
-    func oneColumn(column: String, record: String, cell: String?, misfits: [String], reasons: [String]) throws {
+    func oneColumn(column: String, record: String, cell: String?, conversionErrors: [String], reasons: [String]) throws
+    {
         let (row, errors) = try project(column, record)
         #expect(row.map { shown($0.cells[0]) } == cell)
-        if let row { #expect(row.misfits == misfits && row.stamp == Stamp(seq: 7, committedAt: 1)) }
+        if let row { #expect(row.conversionErrors == conversionErrors && row.stamp == Stamp(seq: 7, committedAt: 1)) }
         #expect(errors.map(\.reason) == reasons)
         for error in errors {
             #expect((error.record, error.column, error.path, error.seq) == ("/a/r", "x", "/a/r/x", 7))
@@ -84,7 +86,7 @@ import Tree
 
     @Test func aRestThatJSONBCannotHoldIsAnError() throws {
         let (row, errors) = try project(#""x": "bigint""#, #"{"x": 1, "y": "a\u0000"}"#, rest: "rest")
-        #expect(row?.misfits == ["rest"] && row.map { shown($0.cells[1]) } == "NULL")
+        #expect(row?.conversionErrors == ["rest"] && row.map { shown($0.cells[1]) } == "NULL")
         #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r" && errors[0].value == #"{"y":"a\u0000"}"#)
     }
 
@@ -92,7 +94,7 @@ import Tree
     @Test func onlyTheTextIsLeftOutOfTheRest() throws {
         let record = #"{"x": 1, "bad": "a\u0000", "deep": {"ok": [1, "\u0000", 3], "no": "\u0000b", "yes": true}}"#
         let (row, errors) = try project(#""x": "bigint""#, record, rest: "rest")
-        #expect(row?.misfits == ["rest"])
+        #expect(row?.conversionErrors == ["rest"])
         #expect(row.map { shown($0.cells[1]) } == #"{"deep":{"ok":[1,null,3],"yes":true}}"#)
         #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r/bad" && errors[0].value == #""a\u0000""#)
         #expect(
@@ -108,7 +110,7 @@ import Tree
         // Nothing remains of the second value. It has a conversion error, and stays in the rest column, which cannot
         // hold it either.
         #expect(row.map { $0.cells.map(shown) } == [#"{"b":1}"#, #""d""#, #"{"z":1}"#])
-        #expect(row?.misfits == ["j", "n", "rest"])
+        #expect(row?.conversionErrors == ["j", "n", "rest"])
         #expect(errors.map(\.path) == ["/a/r/j/a", "/a/r/n", "/a/r/n/a"])
     }
 
@@ -143,7 +145,7 @@ import Tree
             try definition(#"{"name": "m", "path": "/a/{k}", "filter": "\#(text)", "columns": {"x": "bigint"}}"#))
         var errors: [ConversionError] = []
         let row = projector.row(
-            try node(record), keys: [Key("r")], stamp: Stamp(seq: 7, committedAt: 1), misfits: &errors)
+            try node(record), keys: [Key("r")], stamp: Stamp(seq: 7, committedAt: 1), conversionErrors: &errors)
         #expect((row != nil) == isWanted && (isWanted || errors.isEmpty))
     }
 
@@ -160,7 +162,7 @@ import Tree
         let row = projector.row(
             try node(#"{"x": 1}"#), keys: lengths.map { Key(String(repeating: "k", count: $0)) },
             stamp: Stamp(seq: 1, committedAt: nil),
-            misfits: &errors)
+            conversionErrors: &errors)
         #expect((row != nil) == fits)
         #expect(
             errors.map(\.reason)

@@ -182,7 +182,9 @@ import Tree
         let found = try #require(inference.proposals.first)
         #expect(found.example == "/v/a")
         let n = try #require(found.evidence.first { $0.column == "n" })
-        #expect(n.misfits == 1 && n.misfitExamples == ["/v/c/n"] && n.example == "/v/a/n" && n.present == 50)
+        #expect(
+            n.conversionErrors == 1 && n.conversionErrorExamples == ["/v/c/n"] && n.example == "/v/a/n"
+                && n.present == 50)
         #expect(found.evidence.first { $0.column == "t" }?.present == 1)
     }
 

@@ -11,7 +11,7 @@ import Tree
         }
         guard let survey = ColumnSurvey(found) else { return "none" }
         let others = survey.alternatives.map { " or \($0.rawValue)" }.joined()
-        return "\(survey.type.rawValue)\(others), \(survey.misfits.count)"
+        return "\(survey.type.rawValue)\(others), \(survey.conversionErrors.count)"
     }
 
     @Test(arguments: [
@@ -48,7 +48,7 @@ import Tree
         let values = Array(repeating: Node.int(1), count: numbers) + Array(repeating: .string("x"), count: texts)
         let survey = try #require(
             ColumnSurvey(values.enumerated().map { ColumnSurvey.Found(record: $0.offset, value: $0.element) }))
-        #expect(survey.type.rawValue == type && survey.misfits.count == (type == "text" ? 0 : texts))
+        #expect(survey.type.rawValue == type && survey.conversionErrors.count == (type == "text" ? 0 : texts))
     }
 
     @Test(arguments: [
@@ -61,14 +61,14 @@ import Tree
             let texts = Array(repeating: value, count: count) + Array(repeating: other, count: others)
             let found = texts.enumerated().map { ColumnSurvey.Found(record: $0.offset, value: .string($0.element)) }
             let nearly = ColumnSurvey(found, as: .text).nearly
-            #expect(nearly?.misfits == expected && (nearly == nil || nearly?.type == type))
+            #expect(nearly?.conversionErrors == expected && (nearly == nil || nearly?.type == type))
         }
     }
 
     @Test func numbersWithOneFraction() throws {
         let found = (0..<10).map { ColumnSurvey.Found(record: $0, value: $0 == 4 ? .double(1.5) : .int(7)) }
         let survey = try #require(ColumnSurvey(found))
-        #expect(survey.type == .double && survey.nearly?.type == .bigint && survey.nearly?.misfits == [4])
+        #expect(survey.type == .double && survey.nearly?.type == .bigint && survey.nearly?.conversionErrors == [4])
     }
 
     @Test(arguments: [Node.int(-5), .int(5), .int(253_402_300_800_000), .double(1.5)])
@@ -78,8 +78,10 @@ import Tree
                 ColumnSurvey.Found(record: $0, value: $0 == 3 ? other : .int(1_700_000_000_000 + Int64($0)))
             }
             let survey = try #require(ColumnSurvey(found))
-            #expect(survey.misfits.isEmpty, "the type that is proposed takes all of them")
-            #expect(survey.nearly?.misfits == (isSaid ? [3] : nil) && (!isSaid || survey.nearly?.type == .timestamp))
+            #expect(survey.conversionErrors.isEmpty, "the type that is proposed takes all of them")
+            #expect(
+                survey.nearly?.conversionErrors == (isSaid ? [3] : nil)
+                    && (!isSaid || survey.nearly?.type == .timestamp))
         }
     }
 
@@ -95,8 +97,8 @@ import Tree
             return .init(record: number, value: value)
         }
         let survey = try #require(ColumnSurvey(found))
-        #expect(survey.type == .timestamp && survey.misfits.isEmpty)
-        #expect(survey.nearly?.type == .timestamp && survey.nearly?.misfits == [5])
+        #expect(survey.type == .timestamp && survey.conversionErrors.isEmpty)
+        #expect(survey.nearly?.type == .timestamp && survey.nearly?.conversionErrors == [5])
     }
 
     @Test func secondsButOne() throws {

@@ -51,7 +51,7 @@ enum ColumnText {
         }
         let last = position + columns.count
         if !rows.isNull(index, last) {
-            row.misfits = Set(try rows.string(index, last).split(separator: "\u{1}").map(String.init))
+            row.conversionErrors = Set(try rows.string(index, last).split(separator: "\u{1}").map(String.init))
         }
         return row
     }

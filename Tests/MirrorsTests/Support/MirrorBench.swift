@@ -78,7 +78,7 @@ final class MirrorBench {
 
     /// Errors as `column of record: reason`.
     func errors(_ name: String) throws -> [String] {
-        try operators.misfits(try mirror(name), limit: 100_000).map(\.error).map {
+        try operators.conversionErrors(try mirror(name), limit: 100_000).map(\.error).map {
             "\($0.column) of \($0.record): \($0.reason)"
         }
     }

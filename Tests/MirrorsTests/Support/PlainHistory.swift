@@ -106,9 +106,11 @@ struct PlainHistory {
 
     /// The complete projection, as bytes.
     private func exact(_ record: Node, _ keys: [Key]) -> [UInt8]? {
-        var misfits: [ConversionError] = []
-        return projector.row(record, keys: keys, stamp: Stamp(seq: 0, committedAt: nil), misfits: &misfits).map {
-            Array("\($0.cells) \($0.misfits)".utf8)
+        var conversionErrors: [ConversionError] = []
+        return projector.row(
+            record, keys: keys, stamp: Stamp(seq: 0, committedAt: nil), conversionErrors: &conversionErrors
+        ).map {
+            Array("\($0.cells) \($0.conversionErrors)".utf8)
         }
     }
 

@@ -7,12 +7,12 @@ import Tree
 struct PlainProjection {
     struct Row: Equatable {
         var columns: [String?] = []
-        var misfits: Set<String> = []
+        var conversionErrors: Set<String> = []
 
         /// Compares bytes: two spellings of é are different texts.
         static func == (one: Row, other: Row) -> Bool {
             one.columns.map { $0.map { Array($0.utf8) } } == other.columns.map { $0.map { Array($0.utf8) } }
-                && one.misfits == other.misfits
+                && one.conversionErrors == other.conversionErrors
         }
     }
     /// Rows by captured keys. Strings cannot serve as keys, because two spellings of é are equal strings.
@@ -75,15 +75,15 @@ struct PlainProjection {
             let value = node[column.path]
             let found = Self.text(value, column.type)
             var text = found ?? nil
-            var isMisfit = found == nil
-            if isMisfit {
-                row.misfits.insert(column.name)
+            var isConversionError = found == nil
+            if isConversionError {
+                row.conversionErrors.insert(column.name)
                 errors.insert([Key(path), Key(column.name)])
                 if column.type == .jsonb { text = Self.cut(value) }
-                isMisfit = text == nil
+                isConversionError = text == nil
             }
-            if !isMisfit { left = left.replacing(column.path, with: .null) }
-            if value.isNull || (isMisfit && column.notNull != nil) {
+            if !isConversionError { left = left.replacing(column.path, with: .null) }
+            if value.isNull || (isConversionError && column.notNull != nil) {
                 if !column.defaultValue.isNull {
                     text = Self.text(column.defaultValue, column.type) ?? nil
                 } else if let policy = column.notNull {
@@ -96,7 +96,7 @@ struct PlainProjection {
         if let rest = definition.rest {
             let found = Self.text(left, .jsonb)
             if found == nil {
-                row.misfits.insert(rest.name)
+                row.conversionErrors.insert(rest.name)
                 errors.insert([Key(path), Key(rest.name)])
             }
             row.columns.append(found ?? Self.cut(left))

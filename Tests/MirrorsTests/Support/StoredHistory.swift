@@ -58,7 +58,7 @@ struct StoredHistory {
         for row in 0..<rows.rowCount {
             var before = try ColumnText.row(definition, rows, row, from: 5)
             // The column lists conversion errors of the new row.
-            before.misfits = []
+            before.conversionErrors = []
             let after = try ColumnText.row(definition, rows, row, from: 5 + old.count)
             let version = PlainHistory.VersionID(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
             changes[version] = PlainHistory.Change(
@@ -127,7 +127,7 @@ struct StoredHistory {
         for row in Set(changes.keys).union(plain.changes.keys) {
             var wanted = plain.changes[row]
             // Conversion errors of the old row are not repeated.
-            wanted?.old?.misfits = []
+            wanted?.old?.conversionErrors = []
             if changes[row] != wanted {
                 return
                     "\(context): \(row) is \(String(describing: changes[row])), wanted \(String(describing: wanted))"

@@ -29,23 +29,24 @@ import Tree
         let rows = try bench.rows("select k::text as key, _misfits::text, \(columns) from mirror.\(mirror) order by k")
         #expect(rows.count == ValueCase.all.count)
         var reasons: [String: String] = [:]
-        for (error, _) in try bench.operators.misfits(try bench.mirror(mirror), limit: 100_000) {
+        for (error, _) in try bench.operators.conversionErrors(try bench.mirror(mirror), limit: 100_000) {
             reasons["\(error.record) \(error.column)"] = error.reason
         }
         for (index, value) in ValueCase.all.enumerated() {
             guard index < rows.count else { break }
-            var misfits: [String] = []
+            var conversionErrors: [String] = []
             for (offset, type) in types.enumerated() {
                 let stored = rows[index][offset + 2]
                 let reason = reasons.removeValue(forKey: "/v/\(index) \(Self.column(type))")
                 #expect(reason == value.reason(type), "\(mirror): \(value) as \(type.rawValue)")
-                if reason != nil { misfits.append(Self.column(type)) }
+                if reason != nil { conversionErrors.append(Self.column(type)) }
                 guard type != .jsonb, type != .textArray else { continue }
                 #expect(stored == value.value(type), "\(mirror): \(value) as \(type.rawValue)")
             }
             #expect(rows[index][0] == "\(index)")
             #expect(
-                rows[index][1] == (misfits.isEmpty ? nil : "{\(misfits.joined(separator: ","))}"), "\(mirror): \(value)"
+                rows[index][1] == (conversionErrors.isEmpty ? nil : "{\(conversionErrors.joined(separator: ","))}"),
+                "\(mirror): \(value)"
             )
         }
         #expect(reasons.isEmpty, "\(mirror): errors without a value: \(reasons)")
@@ -70,8 +71,9 @@ import Tree
             }
             let outcome = try bench.apply(definition("copied", Self.types))
             #expect(outcome?.rows == ValueCase.all.count)
-            let misfits = ValueCase.all.map { value in Self.types.count { value.reason($0) != nil } }.reduce(0, +)
-            #expect(outcome?.misfits == misfits)
+            let conversionErrors = ValueCase.all.map { value in Self.types.count { value.reason($0) != nil } }.reduce(
+                0, +)
+            #expect(outcome?.conversionErrors == conversionErrors)
             try bench.apply(definition("copied_binary", binary))
             try bench.following { _ in try bench.catchUp("followed", "copied", "copied_binary") }
             try check(bench, "copied", Self.types)

@@ -99,11 +99,11 @@ struct MirrorApplyCommand: Command {
     ) -> String {
         let name = plan.definition.name
         let text = "\(name): \(Counted.text(outcome.rows, "row")) at seq \(outcome.seq)"
-        guard outcome.misfits > 0 else { return text }
+        guard outcome.conversionErrors > 0 else { return text }
         // The definition may name another namespace than the command does.
         let namespace = plan.namespace == arguments["ns"] ?? "default" ? "" : " --ns \(plan.namespace)"
         return arguments.completing(
-            "\(text), \(Counted.text(outcome.misfits, "conversion error")): see 'pathmirror mirror errors \(name)\(namespace)'"
+            "\(text), \(Counted.text(outcome.conversionErrors, "conversion error")): see 'pathmirror mirror errors \(name)\(namespace)'"
         )
     }
 
@@ -121,7 +121,7 @@ struct MirrorApplyCommand: Command {
             "table": .text(plan.definition.tableName), "action": .text(plan.actionName),
             "reasons": .list(plan.reasons.map { .text($0) }),
             "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
-            "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
+            "misfits": outcome.map { .number(Int64($0.conversionErrors)) } ?? .null,
             "seq": outcome.map { .number($0.seq) } ?? .null, "begins": MirrorOptions.begins(outcome?.begins),
             "lost": .list((outcome?.lost ?? []).map { .text($0) }), "dryRun": .bool(isDryRun),
             "consequences": .list(plan.consequences.map { .text($0) }),

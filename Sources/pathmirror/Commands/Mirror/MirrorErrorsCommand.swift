@@ -34,16 +34,19 @@ struct MirrorErrorsCommand: Command {
         }
         var table = TextTable(["PATH", "SEQ", "COLUMN", "REASON", "VALUE"], numbers: [1])
         let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 1_000
-        for (misfit, foundAt) in try administration.misfits(mirror, limit: limit) {
+        for (conversionError, foundAt) in try administration.conversionErrors(mirror, limit: limit) {
             guard arguments.has("json") else {
                 table.add(
-                    misfit.path, "\(misfit.seq)", misfit.column.isEmpty ? "(row)" : misfit.column, misfit.reason,
-                    misfit.value.map { String($0.prefix(100)) } ?? "")
+                    conversionError.path, "\(conversionError.seq)",
+                    conversionError.column.isEmpty ? "(row)" : conversionError.column, conversionError.reason,
+                    conversionError.value.map { String($0.prefix(100)) } ?? "")
                 continue
             }
             let line = JSONOutput.object([
-                "record": .text(misfit.record), "column": .text(misfit.column), "path": .text(misfit.path),
-                "seq": .number(misfit.seq), "value": value(misfit), "reason": .text(misfit.reason),
+                "record": .text(conversionError.record), "column": .text(conversionError.column),
+                "path": .text(conversionError.path),
+                "seq": .number(conversionError.seq), "value": value(conversionError),
+                "reason": .text(conversionError.reason),
                 "foundAt": .text(Timestamp.iso8601(unixMilliseconds: foundAt)),
             ]).line
             console.write(line)
@@ -58,8 +61,8 @@ struct MirrorErrorsCommand: Command {
     }
 
     /// The value as JSON. A value that was too long to be stored whole is the text of its beginning.
-    private static func value(_ misfit: MirrorErrorRecord) -> JSONOutput {
-        guard let text = misfit.value else { return .null }
+    private static func value(_ conversionError: MirrorErrorRecord) -> JSONOutput {
+        guard let text = conversionError.value else { return .null }
         guard (try? JSONParser.parse(Array(text.utf8))) != nil else { return .text(text) }
         return .raw(Array(text.utf8))
     }

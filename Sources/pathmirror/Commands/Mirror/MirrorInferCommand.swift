@@ -65,15 +65,15 @@ struct MirrorInferCommand: Command {
         for evidence in inference.evidence {
             var text = "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in "
             text += presence(evidence, inference.recordCount)
-            if evidence.misfits > 0 {
+            if evidence.conversionErrors > 0 {
                 text +=
-                    ", \(evidence.misfits) can't be converted, such as \(evidence.misfitExamples.joined(separator: ", "))"
+                    ", \(evidence.conversionErrors) can't be converted, such as \(evidence.conversionErrorExamples.joined(separator: ", "))"
             }
             let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
             if !others.isEmpty { text += "; all of them could be \(others)" }
             if let nearly = evidence.nearly {
-                let examples = nearly.misfitExamples.joined(separator: ", ")
-                text += "; all but \(nearly.misfits) look like \(nearly.type.rawValue), not \(examples)"
+                let examples = nearly.conversionErrorExamples.joined(separator: ", ")
+                text += "; all but \(nearly.conversionErrors) look like \(nearly.type.rawValue), not \(examples)"
             }
             if evidence.looksLikeSeconds { text += "; they look like seconds since 1970" }
             console.error(text)
@@ -107,8 +107,8 @@ struct MirrorInferCommand: Command {
             "column": .text(evidence.column), "type": .text(evidence.type.rawValue), "path": .text(evidence.path),
             "present": .number(Int64(evidence.present)), "example": .text(evidence.example),
             "missing": JSONOutput(evidence.missing),
-            "misfits": .number(Int64(evidence.misfits)),
-            "misfitExamples": .list(evidence.misfitExamples.map { .text($0) }),
+            "misfits": .number(Int64(evidence.conversionErrors)),
+            "misfitExamples": .list(evidence.conversionErrorExamples.map { .text($0) }),
             "alternatives": .list(evidence.alternatives.map { .text($0.rawValue) }),
             "nearly": evidence.nearly.map(json) ?? .null, "looksLikeSeconds": .bool(evidence.looksLikeSeconds),
         ])
@@ -116,8 +116,8 @@ struct MirrorInferCommand: Command {
 
     private static func json(_ nearly: Inference.Nearly) -> JSONOutput {
         .object([
-            "type": .text(nearly.type.rawValue), "misfits": .number(Int64(nearly.misfits)),
-            "misfitExamples": .list(nearly.misfitExamples.map { .text($0) }),
+            "type": .text(nearly.type.rawValue), "misfits": .number(Int64(nearly.conversionErrors)),
+            "misfitExamples": .list(nearly.conversionErrorExamples.map { .text($0) }),
         ])
     }
 }

@@ -79,18 +79,18 @@ private struct MirrorReplay {
             return console.write(
                 JSONOutput.object([
                     "name": .text(mirror.name), "table": .text(table), "rows": .number(Int64(outcome.rows)),
-                    "misfits": .number(Int64(outcome.misfits)), "seq": .number(outcome.seq),
+                    "misfits": .number(Int64(outcome.conversionErrors)), "seq": .number(outcome.seq),
                     "verifiedSeq": outcome.verifiedSeq.map { .number($0) } ?? .null,
                     "removedLeftover": .bool(phases.removedLeftover), "dryRun": .bool(false),
                 ]).line)
         }
-        let misfits =
-            outcome.misfits > 0
-            ? "; \(Counted.text(outcome.misfits, "conversion error")): see 'pathmirror mirror errors \(mirror.name)'"
+        let conversionErrors =
+            outcome.conversionErrors > 0
+            ? "; \(Counted.text(outcome.conversionErrors, "conversion error")): see 'pathmirror mirror errors \(mirror.name)'"
             : "."
         console.write(
             "\(table) was rebuilt: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
-                + arguments.completing(misfits))
+                + arguments.completing(conversionErrors))
     }
 
     func surveyRebuild() throws {
@@ -105,7 +105,7 @@ private struct MirrorReplay {
             return console.write(
                 JSONOutput.object([
                     "name": .text(mirror.name), "table": .text(table), "records": .number(Int64(survey.records)),
-                    "rows": .number(Int64(survey.rows)), "misfits": .number(Int64(survey.misfits)),
+                    "rows": .number(Int64(survey.rows)), "misfits": .number(Int64(survey.conversionErrors)),
                     "seq": .number(survey.seq), "cursor": survey.cursor.map { .number($0) } ?? .null,
                     "leftovers": .list(survey.leftovers.map { .text($0) }), "dryRun": .bool(true),
                 ]).line)
@@ -117,7 +117,7 @@ private struct MirrorReplay {
             )
         }
         console.write(
-            "Would rebuild \(table) from the tree at seq \(survey.seq): \(Counted.text(survey.rows, "row")) of \(Counted.text(survey.records, "record")), \(Counted.text(survey.misfits, "conversion error")); "
+            "Would rebuild \(table) from the tree at seq \(survey.seq): \(Counted.text(survey.rows, "row")) of \(Counted.text(survey.records, "record")), \(Counted.text(survey.conversionErrors, "conversion error")); "
                 + (survey.cursor.map { "the present table is at seq \($0)." } ?? "there is no table now."))
     }
 
