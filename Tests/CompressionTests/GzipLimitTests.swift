@@ -115,8 +115,8 @@ import Testing
             #expect(throws: GzipError.damaged) { try Gzip.decompress(Array(packed[..<end]), limit: 1_000) }
         }
         // Bytes after the end are not a member.
-        for behind in [[0], [0x1F], [1, 2, 3]] as [[UInt8]] {
-            #expect(throws: GzipError.damaged) { try Gzip.decompress(packed + behind, limit: 1_000) }
+        for after in [[0], [0x1F], [1, 2, 3]] as [[UInt8]] {
+            #expect(throws: GzipError.damaged) { try Gzip.decompress(packed + after, limit: 1_000) }
         }
     }
 

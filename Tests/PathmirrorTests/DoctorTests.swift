@@ -118,8 +118,8 @@ import Testing
             #expect(found["settings.options"]?["what"]?.string?.contains("--dead-after must be a duration") == true)
             #expect(try Self.level(configured("listen = 0.0.0.0:9000\n")["settings.tls"]) == "warning")
             #expect(try configured("listen = 127.0.0.1:9000\n")["settings.tls"] == nil)
-            let behind = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
-            #expect(try Self.level(configured(behind)["settings.tls"]) == "ok")
+            let after = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
+            #expect(try Self.level(configured(after)["settings.tls"]) == "ok")
             // Options that only the start of `serve` reads are checked, too.
             for text in ["listen = 9000\n", "ns = a, b c\n", "strict-secrets = enabled\n"] {
                 let run = try database.run(["doctor", "--json", "--config", try folder.file("c", text)])

@@ -46,9 +46,9 @@ final class ProxiedPair: Sendable {
                 state.withLock { $0.seen = sign }
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return
-                case .insideBatch(let most): allowed = min(most, Self.lengthBeforeCommit(bytes, behind: sign))
+                case .insideBatch(let most): allowed = min(most, Self.lengthBeforeCommit(bytes, after: sign))
                 case .silenceInsideBatch(let most):
-                    let count = min(most, Self.lengthBeforeCommit(bytes, behind: sign))
+                    let count = min(most, Self.lengthBeforeCommit(bytes, after: sign))
                     state.withLock { $0.isHeld = true }
                     _ = UnixSocket.send(bytes.prefix(count), to: server)
                     proxy.hold(Array(bytes.dropFirst(count)), for: server)
@@ -75,7 +75,7 @@ final class ProxiedPair: Sendable {
 
     /// Returns the number of bytes of an incomplete batch that may be forwarded: everything before the commit message,
     /// which the server executes on arrival, before the sync after it.
-    private static func lengthBeforeCommit(_ bytes: [UInt8], behind sign: [UInt8]) -> Int {
+    private static func lengthBeforeCommit(_ bytes: [UInt8], after sign: [UInt8]) -> Int {
         guard let start = bytes.firstIndex(of: sign) else { return bytes.count - 1 }
         return bytes[start...].firstIndex(of: Array("commit#".utf8)) ?? bytes.count - 1
     }

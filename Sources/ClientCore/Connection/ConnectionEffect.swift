@@ -44,11 +44,11 @@ public struct ListenRequest: Sendable, Equatable {
     ///   - hash: of the known data of the listen (`Node.hash`; for a query's data without the node's own priority);
     ///     empty if there is none.
     ///   - compound: the compound hash of that data, if it is complete and large enough. For default listens only.
-    ///   - behind: the position after which the server may resume the listen, instead of hashes.
-    public func messages(hash: String, compound: CompoundHash? = nil, behind: String? = nil) -> [[UInt8]] {
+    ///   - after: the position after which the server may resume the listen, instead of hashes.
+    public func messages(hash: String, compound: CompoundHash? = nil, after: String? = nil) -> [[UInt8]] {
         let target = ListenTarget(
             path: spec.path, query: spec.loadsAllData ? nil : spec.query, tag: tag?.rawValue)
-        let action = ClientAction.listen(target, hash: hash, compound: compound, behind: behind)
+        let action = ClientAction.listen(target, hash: hash, compound: compound, after: after)
         return OutgoingMessage.frames(ClientRequest(number: number, action: action))
     }
 }

@@ -72,7 +72,7 @@ struct CommitChain {
         let sent = Clock.monotonicNanoseconds
         do throws(LogStoreError) {
             try commit.sendAhead()
-            if !underWay.isEmpty { core.metrics.batchesBehind.add() }
+            if !underWay.isEmpty { core.metrics.pipelinedBatches.add() }
             underWay.append(Member(commit: commit, began: began, sent: sent))
         } catch  where error.isConnectionLost {
             underWay.append(Member(commit: commit, began: began, sent: sent))
@@ -104,7 +104,7 @@ struct CommitChain {
             let last = underWay.last?.commit, last.isOut, !last.isAnswered,
             let base = last.progress.current?.snapshot
         else { return .no }
-        switch namespace.takeTaskBehind(base.seq, wake: context.wake) {
+        switch namespace.takePipelinedTask(base.seq, wake: context.wake) {
         case .batch(let batch):
             // Batches that are sent by COPY take several round trips.
             guard batch.reduce(0, { $0 + $1.write.rowCount }) <= core.connectionSettings.copyThreshold else {
@@ -124,18 +124,18 @@ struct CommitChain {
         namespace.endDelay()
         var first = underWay.removeFirst()
         let outcome = first.commit.receive()
-        var behind: [Member] = []
-        if !outcome.isCommitted { swap(&behind, &underWay) }
+        var following: [Member] = []
+        if !outcome.isCommitted { swap(&following, &underWay) }
         // The connection cannot be used for anything else until all outcomes are received.
-        let others = outcome.isLost ? behind.map { _ in outcome } : behind.map { $0.commit.receive() }
+        let others = outcome.isLost ? following.map { _ in outcome } : following.map { $0.commit.receive() }
         first.commit.end(with: outcome, since: first.sent)
         ended(first.commit, since: first.began)
         // A batch is written only if the previous one is. If the outcomes seem to contradict that, the log is searched.
         let isLost = others.contains { $0.isLost || $0.isCommitted }
         if isLost {
-            lose(behind, outcome, after: first.commit.progress.isUnknown)
+            lose(following, outcome, after: first.commit.progress.isUnknown)
         } else {
-            held = behind.flatMap(\.commit.progress.waiting) + held
+            held = following.flatMap(\.commit.progress.waiting) + held
         }
     }
 

@@ -12,7 +12,7 @@ public final class EngineMetrics: Sendable {
     public let commitSeconds = Histogram(
         bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10])
     /// Batches sent before the database had answered the previous batch.
-    public let batchesBehind = Counter()
+    public let pipelinedBatches = Counter()
     /// Batches that failed because another gateway had moved the head.
     public let conflicts = Counter()
     /// Committed shared transactions, and the number of namespaces in them.

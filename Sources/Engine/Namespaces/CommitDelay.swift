@@ -60,7 +60,7 @@ struct CommitDelay: Sendable {
     /// three quarters of its share, so that it is sent while the previous one is committed.
     ///
     /// - Parameter batches: maximum number of batches in flight.
-    func behind(batches: Int) -> Int? {
+    func pipelinedWrites(batches: Int) -> Int? {
         batches > 1 && writers > Self.most && alone == 0 ? max(1, writers * 3 / (4 * batches)) : nil
     }
 

@@ -216,8 +216,8 @@ public final class LiveNamespace: Sendable {
     /// - Parameters:
     ///   - head: the end of the log after that batch.
     ///   - wake: is woken when a task is available, if one is expected.
-    func takeTaskBehind(_ head: Int64, wake: WakeHandle) -> NamespaceSchedule.TaskBehind {
-        scheduling.withLock { $0.takeTaskBehind(head, settings, signal: wake) }
+    func takePipelinedTask(_ head: Int64, wake: WakeHandle) -> NamespaceSchedule.PipelinedTask {
+        scheduling.withLock { $0.takePipelinedTask(head, settings, signal: wake) }
     }
 
     /// Puts writes back that were taken after a batch and of which nothing was written; they come first again.

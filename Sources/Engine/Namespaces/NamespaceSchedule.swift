@@ -157,7 +157,7 @@ struct NamespaceSchedule: Sendable {
     }
 
     /// The task that the committer may do after a batch that is being committed.
-    enum TaskBehind {
+    enum PipelinedTask {
         case batch([WriteQueue.Waiting])
         /// More writes are expected; `signal` is signaled once there are enough.
         case notYet
@@ -168,21 +168,21 @@ struct NamespaceSchedule: Sendable {
     /// - Parameters:
     ///   - head: the end of the log after all batches in flight.
     ///   - signal: is signaled once the expected writes are there.
-    mutating func takeTaskBehind(
+    mutating func takePipelinedTask(
         _ head: Int64, _ settings: EngineSettings, signal: any CommitDelaySignal
-    ) -> TaskBehind {
+    ) -> PipelinedTask {
         guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
-            let writes = commitDelay.behind(batches: settings.batchesUnderWay)
+            let writes = commitDelay.pipelinedWrites(batches: settings.batchesUnderWay)
         else { return .no }
         let expected = min(writes, settings.maxBatchWrites)
         guard queue.count >= expected else {
             delayed = (signal, expected)
             return .notYet
         }
-        let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
+        let batch = queue.takeBatch(settings, bytes: Self.mostPipelinedBytes)
         // So few large values are better committed together. A single write is taken at any size.
-        let isTooLarge = batch.count == 1 && batch[0].write.byteCount > Self.mostBytesBehind
-        guard batch.count >= min(expected, Self.leastBehind), !isTooLarge else {
+        let isTooLarge = batch.count == 1 && batch[0].write.byteCount > Self.mostPipelinedBytes
+        guard batch.count >= min(expected, Self.leastPipelined), !isTooLarge else {
             putBack(batch)
             return .no
         }
@@ -192,8 +192,8 @@ struct NamespaceSchedule: Sendable {
 
     /// Bytes that exceed the socket's buffer remain in this process until the previous batch is answered. The server
     /// already holds the head's lock then, and waits for the rest.
-    private static let mostBytesBehind = 1 << 18
-    private static let leastBehind = 64
+    private static let mostPipelinedBytes = 1 << 18
+    private static let leastPipelined = 64
 
     /// Puts writes back that were taken after a batch and must not be sent there; they come first again.
     mutating func putBack(_ batch: [WriteQueue.Waiting]) {

@@ -90,7 +90,7 @@ struct LogSliceReader {
     ) throws(LogStoreError) -> LogReadError {
         let refusal = try refusal(view, at: position)
         guard case .otherHistory = refusal, let count, part < count else { return refusal }
-        return .damaged(next: Self.behind(logged))
+        return .damaged(next: Self.after(logged))
     }
 
     /// Returns the reason why the log does not continue at a position.
@@ -104,10 +104,10 @@ struct LogSliceReader {
     ) throws(LogStoreError) {
         let entry = logged.entry
         guard let line = lines.line(of: entry, time: Timestamp.iso8601(unixMilliseconds: entry.committedAt)) else {
-            slice.end = Self.behind(logged)
+            slice.end = Self.after(logged)
             return
         }
-        guard entry.isBulk else { return slice.add(line, to: Self.behind(logged)) }
+        guard entry.isBulk else { return slice.add(line, to: Self.after(logged)) }
         slice.add(
             line,
             to: LogPosition(seq: slice.end.seq, batch: logged.batchID, inside: LogPosition.Inside(part: 0, lines: 0)))
@@ -124,7 +124,7 @@ struct LogSliceReader {
             count += 1
             guard let changes = try connection.part(inside.part, of: logged.entry.seq, view.namespace) else {
                 return slice.add(
-                    lines.end(of: logged.entry.seq, parts: Int(inside.lines)), to: Self.behind(logged))
+                    lines.end(of: logged.entry.seq, parts: Int(inside.lines)), to: Self.after(logged))
             }
             inside.part += 1
             var position = slice.end
@@ -138,7 +138,7 @@ struct LogSliceReader {
         }
     }
 
-    private static func behind(_ logged: LoggedEntry) -> LogPosition {
+    private static func after(_ logged: LoggedEntry) -> LogPosition {
         LogPosition(seq: logged.entry.seq, batch: logged.batchID)
     }
 }

@@ -217,8 +217,8 @@ enum SinkHost {
         if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
         if rest.first == "[" {
             guard let end = rest.firstIndex(of: "]") else { return text }
-            let behind = rest[rest.index(after: end)...]
-            return behind.isEmpty || behind.first == ":" ? String(rest[rest.index(after: rest.startIndex)..<end]) : text
+            let after = rest[rest.index(after: end)...]
+            return after.isEmpty || after.first == ":" ? String(rest[rest.index(after: rest.startIndex)..<end]) : text
         }
         guard let colon = rest.firstIndex(of: ":") else { return String(rest) }
         // With a second colon, libraries differ on where the port begins.

@@ -44,9 +44,9 @@ extension FuzzTarget {
                 if !positions.contains(end) { return "the end of a range is not in the range" }
                 if FeedPosition(id: end.id(in: "n"), in: "n") != end { return "a position without an id: \(end)" }
             }
-            let behind = FeedPosition(
+            let after = FeedPosition(
                 seq: range.upperBound.seq, index: range.upperBound.index + 1, isSnapshot: range.upperBound.isSnapshot)
-            if positions.contains(behind), !positions.ranges.contains(where: { $0.contains(behind) }) {
+            if positions.contains(after), !positions.ranges.contains(where: { $0.contains(after) }) {
                 return "a position after a range is in the range"
             }
             last = range.upperBound

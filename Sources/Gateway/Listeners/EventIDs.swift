@@ -46,7 +46,7 @@ struct EventIDs: Sendable {
 
     /// Reads an id that was issued under rules newer than entry `known`. This gateway has not received those rules yet.
     /// Tries at most `maxUnheard` entries.
-    static func seen(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
+    static func seen(_ id: String, givenAfter known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
         guard let named = Int64(id.prefix { $0 != "-" }), named > known else { return nil }
         let hasher = EventHasher()
         for rules in (known + 1)...min(named, known &+ maxUnheard) {

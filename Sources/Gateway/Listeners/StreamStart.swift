@@ -10,7 +10,7 @@ enum StreamStart: Sendable, Equatable {
     /// With a `put` of the value.
     case fresh
     /// After an event that its client has seen.
-    case behind(EventIDs.Seen)
+    case after(EventIDs.Seen)
     /// After this gateway has reached the entry that its client has seen. Earlier events would be repetitions for the
     /// client.
     case waiting(Int64)
@@ -33,7 +33,7 @@ enum StreamStart: Sendable, Equatable {
         guard let text = lastEventID else { return .fresh }
         let verified =
             group.ids(snapshot.rules).seen(text)
-            ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
+            ?? EventIDs.seen(text, givenAfter: snapshot.seq, group.namespace, group.key.path)
         let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
         guard let seen = verified ?? named else {
             // Version 0.1.0 issued a bare seq as id. It proves nothing, but the stream must not begin before it.
@@ -42,7 +42,7 @@ enum StreamStart: Sendable, Equatable {
         }
         if seen.seq > snapshot.seq { return .waiting(seen.seq) }
         let isSteady = snapshot.rules.seq <= seen.seq && snapshot.rules.set.isSteadyForReading(group.key.path)
-        return isAdmin || isSteady || seen.seq == snapshot.seq ? .behind(seen) : .fresh
+        return isAdmin || isSteady || seen.seq == snapshot.seq ? .after(seen) : .fresh
     }
 }
 

@@ -21,7 +21,7 @@ struct DurableAnswers {
 
     /// Answers with the lines of a slice, which may be empty.
     func respond(_ slice: LogSlice, _ exchange: HTTPExchange) {
-        var headers = headers(behind: slice)
+        var headers = headers(after: slice)
         let tag = entityTag(slice)
         if isOfEnd {
             headers.add("Cache-Control", "no-store")
@@ -43,9 +43,9 @@ struct DurableAnswers {
 
     /// Answers that a wait ended without a line: 204 at the log's end, otherwise an empty array, after which the client
     /// asks again.
-    func respond(nothingBehind slice: LogSlice, _ exchange: HTTPExchange) {
+    func respond(nothingAfter slice: LogSlice, _ exchange: HTTPExchange) {
         guard slice.isAtEnd else { return respond(slice, exchange) }
-        exchange.respond(status: 204, headers: headers(behind: slice).adding("Cache-Control", "no-store"))
+        exchange.respond(status: 204, headers: headers(after: slice).adding("Cache-Control", "no-store"))
     }
 
     func refuse(_ error: LogReadError, _ exchange: HTTPExchange) { LogRefusal(error).respond(exchange, responder) }
@@ -54,7 +54,7 @@ struct DurableAnswers {
         responder.respond(AuthFailure.expired.restError, to: exchange)
     }
 
-    private func headers(behind slice: LogSlice) -> HTTPHeaders {
+    private func headers(after slice: LogSlice) -> HTTPHeaders {
         var headers: HTTPHeaders = ["Stream-Next-Offset": LogPositionText.offset(slice.end)]
         if slice.isAtEnd { headers.add("Stream-Up-To-Date", "true") }
         if let cursor { headers.add("Stream-Cursor", "\(cursor)") }

@@ -212,7 +212,7 @@ final class LogHandler {
         // The head's batch lets a later request detect that entries were lost.
         case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
         case .oldest: readFirst(asked, at: LogPosition(seq: extent.oldest - 1), head, exchange)
-        case .behind(let position): readFirst(asked, at: position, head, exchange)
+        case .after(let position): readFirst(asked, at: position, head, exchange)
         }
     }
 

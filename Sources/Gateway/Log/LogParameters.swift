@@ -22,7 +22,7 @@ struct LogParameters: Equatable {
         /// With the oldest retained entry.
         case oldest
         /// After a position.
-        case behind(LogPosition)
+        case after(LogPosition)
     }
 
     let mode: Mode
@@ -79,7 +79,7 @@ struct LogParameters: Equatable {
             guard let position = LogPositionText.position(offset: text) else {
                 throw RESTError(400, "offset must be -1, now, or the Stream-Next-Offset of an answer")
             }
-            return .behind(position)
+            return .after(position)
         }
     }
 

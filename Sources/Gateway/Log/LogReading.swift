@@ -150,7 +150,7 @@ final class LogPoll: LogReading {
     /// Answers that no line came in time.
     func end() {
         guard let seen else { return answers.refuse(.engine(.unavailable("the log was not read in time")), exchange) }
-        answers.respond(nothingBehind: seen, exchange)
+        answers.respond(nothingAfter: seen, exchange)
     }
 }
 

@@ -37,7 +37,7 @@ extension Metric {
                 Grows as fast as batches while commits are slow: the round trip to PostgreSQL is long. Move the gateway \
                 nearer to it.
                 """
-        ) { $0.engine.batchesBehind.current },
+        ) { $0.engine.pipelinedBatches.current },
         .histogram(
             "commit_seconds", "Time from sending a transaction of writes to the answer of its COMMIT.",
             action: """

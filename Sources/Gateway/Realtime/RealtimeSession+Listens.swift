@@ -7,7 +7,7 @@ import Wire
 
 extension RealtimeSession {
     func listen(
-        _ number: Int64, _ target: ListenTarget, _ hash: String, _ compound: CompoundHash?, _ behind: String?
+        _ number: Int64, _ target: ListenTarget, _ hash: String, _ compound: CompoundHash?, _ after: String?
     ) {
         let snapshot = namespace.snapshot
         guard mayRead(target.path, target.query, snapshot) else {
@@ -20,7 +20,7 @@ extension RealtimeSession {
         if let old = listens[target] { forget(old) }
         let (listen, joined) = host.join(target, self)
         listens[target] = listen
-        if isExtended, let behind { return resume(number, listen, joined, behind: behind) }
+        if isExtended, let after { return resume(number, listen, joined, after: after) }
         open(listen, at: joined, InitialValue(listen.group, joined, target, hash, compound)) { session, opening in
             switch opening {
             case .sent: session.answerListen(number, target, joined)

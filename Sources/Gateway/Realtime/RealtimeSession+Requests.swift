@@ -224,7 +224,7 @@ extension RealtimeSession {
         let number = request.number
         switch request.action {
         case .stats, .appCheck: answer(number, "ok", .none)
-        case .listen(let target, let hash, let compound, let behind): listen(number, target, hash, compound, behind)
+        case .listen(let target, let hash, let compound, let after): listen(number, target, hash, compound, after)
         case .unlisten(let target): unlisten(number, target)
         case .get(let path, let query): get(number, path, query)
         case .put(let path, let value, let hash, let byteCount):

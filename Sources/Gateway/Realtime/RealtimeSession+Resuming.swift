@@ -9,11 +9,11 @@ extension RealtimeSession {
     /// Resumes a listen after the entry that its client has seen, as event streams do: without events if no entry
     /// followed, else with events from the log. If that is impossible, or more expensive than comparing hashes, asks
     /// the client to listen again with its hashes.
-    func resume(_ number: Int64, _ listen: RealtimeListen, _ joined: Snapshot, behind text: String) {
+    func resume(_ number: Int64, _ listen: RealtimeListen, _ joined: Snapshot, after text: String) {
         let group = listen.group
         let start = StreamStart(text, isAdmin: login.context.isAdmin, group, joined)
         // A seq without a signature does not identify its history.
-        guard case .behind(let seen) = start, seen.mark != nil else { return refuseResumption(number, listen) }
+        guard case .after(let seen) = start, seen.mark != nil else { return refuseResumption(number, listen) }
         guard isWorthwhile(seen.seq, listen, joined) else {
             return refuseResumption(number, listen, context.metrics.resumesCompared)
         }

@@ -30,7 +30,7 @@ final class StreamOpener: StreamHost {
             stream.resumeID, isAdmin: stream.identity.context.isAdmin, stream.group, snapshot)
         switch start {
         case .fresh: startFresh(stream, snapshot)
-        case .behind(let seen): resume(stream, seen, snapshot)
+        case .after(let seen): resume(stream, seen, snapshot)
         case .waiting(let seq): awaitSeen(stream, seq)
         }
     }

@@ -95,15 +95,15 @@ final class NamespaceCopy {
             let (last, isNew) = try lockedHead()
             // Entries that are not retained any more stay in the source until their partition is dropped. A new copy
             // contains none of them.
-            let behind = isNew ? max(last, try retainedFrom() - 1) : last
+            let after = isNew ? max(last, try retainedFrom() - 1) : last
             for table in Self.appended {
-                let count = try pipe(table, "n.seq > \(table == "rule" ? last : behind)")
+                let count = try pipe(table, "n.seq > \(table == "rule" ? last : after)")
                 // The log was shortened in the meantime. It is unknown which rows of the tree the missing entries
                 // changed.
                 if table == "log", !isNew, Int64(count) != newest - last { throw CopyDiverged() }
             }
             try copySnapshots(isLast: farewell != nil)
-            try copyNodes(behind: last)
+            try copyNodes(after: last)
             if farewell != nil { try copyWhole() }
             try copyRow()
             _ = try target.execute(
@@ -244,7 +244,7 @@ struct CopyDiverged: Error {}
 /// The rows of the tree. For the paths that entries name, the current rows are copied.
 extension NamespaceCopy {
     /// Copies all rows into a new copy, or else the rows that entries after `last` affect.
-    func copyNodes(behind last: Int64) throws {
+    func copyNodes(after last: Int64) throws {
         let version = ["version": "pathmirror.version_seq(n.version)"]
         let isNew = try target.execute(
             "select created_at = '-infinity' from pathmirror.namespace where id = $1", [.int8(targetID)]
@@ -253,7 +253,7 @@ extension NamespaceCopy {
             try pipe("node", "true", version)
             return
         }
-        try noteTouched(behind: last)
+        try noteTouched(after: last)
         _ = try target.execute(
             "delete from pathmirror.node where ctid = any(array(select n.ctid from \(Self.movedRows(targetID)) as n))")
         try pipe("node", "true", version, rows: Self.movedRows(sourceID))
@@ -272,7 +272,7 @@ extension NamespaceCopy {
 
     /// Records on both sides which rows of the tree are affected by entries: the rows of the parts that they name, and
     /// single rows above. The entries are read from the copy, because the source's log may have been shortened since.
-    private func noteTouched(behind last: Int64) throws {
+    private func noteTouched(after last: Int64) throws {
         var parts = Set<[UInt8]>()
         var rows = Set<[UInt8]>()
         for table in ["log", "log_part"] {

@@ -59,10 +59,10 @@ public struct RetentionStep: Sendable, Equatable {
         now: Int64
     ) {
         let newest = snapshots.last
-        let entriesBehind = head - (newest?.seq ?? 0)
-        if entriesBehind > 0 {
+        let entriesSince = head - (newest?.seq ?? 0)
+        if entriesSince > 0 {
             let isOld = newest.map { now - $0.createdAt >= policy.snapshotInterval * 1_000 } ?? true
-            let isFarBack = policy.snapshotEntries(retained: head - retainedFrom).map { entriesBehind >= $0 } ?? false
+            let isFarBack = policy.snapshotEntries(retained: head - retainedFrom).map { entriesSince >= $0 } ?? false
             takesSnapshot = isOld || isFarBack
         }
         newFrom = snapshots.last { $0.seq + 1 <= wantedFrom && $0.seq + 1 > retainedFrom }.map { $0.seq + 1 }

@@ -99,13 +99,13 @@ struct MirrorStepWriter {
             let (end, entryAt, batch) = try readAndWrite(
                 &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading,
                 floor: again == nil ? 0 : record.head, progress)
-            let behind = moved.indices.filter { moved[$0].seq < end }
-            for index in behind {
+            let after = moved.indices.filter { moved[$0].seq < end }
+            for index in after {
                 moved[index].seq = end
                 moved[index].batch = batch
             }
             switch transaction {
-            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, entryAt, batch))
+            case .own: try writer.flush(commitSteps(after.map { moved[$0] }, end, entryAt, batch))
             case .joined: try writer.flush()
             }
             for index in moved.indices { moved[index].isCareful = false }

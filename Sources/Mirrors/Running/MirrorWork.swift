@@ -61,7 +61,7 @@ struct MirrorWork {
     /// Mirrors whose cursors another session has locked, with the monotonic time of the next attempt, in milliseconds.
     private var heldUntil: [String: Int64] = [:]
     private var waiting: WaitingRows
-    private var behindSince: [String: Int64] = [:]
+    private var laggingSince: [String: Int64] = [:]
     private var lastReport: [MirrorReport] = []
     private var reportedAt: Int64 = 0
     /// Whether cursors or definitions may have changed since they were read.
@@ -388,10 +388,10 @@ struct MirrorWork {
             let name = reports[index].name
             reports[index].lagEntries = max(0, head - reports[index].seq)
             if reports[index].lagEntries == 0 {
-                behindSince[name] = nil
+                laggingSince[name] = nil
             } else {
-                let since = behindSince[name] ?? now
-                behindSince[name] = since
+                let since = laggingSince[name] ?? now
+                laggingSince[name] = since
                 reports[index].lagMilliseconds = now - since
             }
         }

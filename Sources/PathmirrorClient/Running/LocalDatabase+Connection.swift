@@ -48,11 +48,11 @@ extension LocalDatabase {
     private func send(_ request: ListenRequest) {
         let known = tree.serverValue(of: request.spec)
         if request.mayResume, known.isComplete, known.node.rowCount >= settings.resumptionRows,
-            let behind = tree.resumption(of: request.spec)
+            let after = tree.resumption(of: request.spec)
         {
             tree.sent(request.spec, tag: request.tag, resumes: true)
             bareListens.sent(request.spec, tag: request.tag, isComplete: true)
-            for text in request.messages(hash: "", behind: behind) { channel?.channel.send(text) }
+            for text in request.messages(hash: "", after: after) { channel?.channel.send(text) }
             return
         }
         tree.sent(request.spec, tag: request.tag)

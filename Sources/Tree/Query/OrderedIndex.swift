@@ -129,9 +129,9 @@ public struct OrderedIndex: Sendable {
 
     // MARK: Reading
 
-    /// Returns the number of elements before the first one for which `isBehind` is true. It must be true for all later
+    /// Returns the number of elements before the first one for which `isAfter` is true. It must be true for all later
     /// elements.
-    func partitionPoint(_ isBehind: (Element) -> Bool) -> Int {
+    func partitionPoint(_ isAfter: (Element) -> Bool) -> Int {
         var slab = root
         var rank = 0
         while true {
@@ -141,7 +141,7 @@ public struct OrderedIndex: Sendable {
                 var high = elements.count
                 while low < high {
                     let middle = (low + high) / 2
-                    if isBehind(elements[middle]) { high = middle } else { low = middle + 1 }
+                    if isAfter(elements[middle]) { high = middle } else { low = middle + 1 }
                 }
                 return rank + low
             case .inner(let inner):
@@ -149,7 +149,7 @@ public struct OrderedIndex: Sendable {
                 var high = inner.lows.count
                 while low < high {
                     let middle = (low + high) / 2
-                    if isBehind(inner.lows[middle]) { high = middle } else { low = middle + 1 }
+                    if isAfter(inner.lows[middle]) { high = middle } else { low = middle + 1 }
                 }
                 guard low > 0 else { return rank }
                 for slot in 0..<(low - 1) { rank += inner.slabs[slot].count }

@@ -78,11 +78,11 @@ private struct RequestBody {
             guard let counters else { break }
             key("c")
             writer.append(counters.text)
-        case .listen(let target, let hash, let compound, let behind):
+        case .listen(let target, let hash, let compound, let after):
             write(target)
             text("h", hash)
             if let compound { write(compound) }
-            if let behind { text(LogMark.member, behind) }
+            if let after { text(LogMark.member, after) }
         case .unlisten(let target): write(target)
         case .get(let path, let query):
             text("p", path.description)

@@ -27,9 +27,9 @@ public struct ClientRequest: Sendable, Equatable {
 public enum ClientAction: Sendable, Equatable {
     /// The client's usage counters, which the gateway ignores.
     case stats(RawJSON?)
-    /// `behind` is the resumption text of the mark of the client's data, which replaces hashes (the gateway's
+    /// `after` is the resumption text of the mark of the client's data, which replaces hashes (the gateway's
     /// extension).
-    case listen(ListenTarget, hash: String, compound: CompoundHash?, behind: String? = nil)
+    case listen(ListenTarget, hash: String, compound: CompoundHash?, after: String? = nil)
     case unlisten(ListenTarget)
     case get(Path, Query?)
     case put(Path, JSONParser.Parsed, hash: String?, byteCount: Int)

@@ -126,7 +126,7 @@ public enum ClientMessageParser {
         }
         return .listen(
             try target(body), hash: try hash(body) ?? "", compound: compound,
-            behind: body.string(LogMark.member).flatMap(LogMark.init)?.resumption)
+            after: body.string(LogMark.member).flatMap(LogMark.init)?.resumption)
     }
 
     private static func hash(_ body: MessageFields) throws(MessageError) -> String? {

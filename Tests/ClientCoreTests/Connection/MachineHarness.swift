@@ -18,7 +18,7 @@ struct MachineHarness {
     var hash = ""
     var compound: CompoundHash?
     /// The log position after which a listen may resume, or nil.
-    var behind: String?
+    var after: String?
     /// The token that the harness returns. Nil leaves the request unanswered.
     var token: AuthRequest?? = .some(nil)
     private var assembler = SegmentAssembler(maxBytes: 1 << 30)
@@ -49,8 +49,8 @@ struct MachineHarness {
             assembler = SegmentAssembler(maxBytes: 1 << 30)
         case .send(let text): take(text)
         case .sendListen(let request):
-            if request.mayResume, let behind {
-                for text in request.messages(hash: "", behind: behind) { take(text) }
+            if request.mayResume, let after {
+                for text in request.messages(hash: "", after: after) { take(text) }
             } else {
                 for text in request.messages(hash: hash, compound: compound) { take(text) }
             }

@@ -56,7 +56,7 @@ import Wire
     /// A listen that can't be resumed is sent with hashes, and waits are sent after its answer.
     @Test func waitsStandBehindListensThatMayStartAnew() throws {
         var harness = MachineHarness()
-        harness.behind = "5-x"
+        harness.after = "5-x"
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
         harness { $0.goOnline(now: $1) }
         harness { $0.wait(id(1), for: 7, path: nil, now: $1) }

@@ -18,12 +18,12 @@ extension SyncModel {
         server.disconnect()
         // Missed changes are applied once all of them have arrived.
         for (index, listen) in received.enumerated() where !reported.contains(listen.number) {
-            if let before = behind[listen.number] { received[index].node = before.node }
+            if let before = after[listen.number] { received[index].node = before.node }
         }
         // Data that one listen received of a state is in the store, and shared with listens that did not receive it.
         if isWithinState { complete = [] }
         (messages, isWithinState, isConnected, reported, same) = ([], false, false, [], [:])
-        (messageSeqs, behind) = ([], [:])
+        (messageSeqs, after) = ([], [:])
         // Plain writes are sent again in order, among the unsent requests.
         requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }
         check(everything: false)
@@ -40,8 +40,8 @@ extension SyncModel {
             let answer = complete.contains(listen.number) ? random.below(3) : 0
             resumable[listen.number] = answer == 1 ? listen.node : nil
             // The server sends all writes since, so the client must have all data up to that position.
-            behind[listen.number] = answer == 2 && hashes[listen.number] != nil ? (receivedSeq, listen.node) : nil
-            client.sent(listen.spec, tag: listen.tag, resumes: behind[listen.number] != nil)
+            after[listen.number] = answer == 2 && hashes[listen.number] != nil ? (receivedSeq, listen.node) : nil
+            client.sent(listen.spec, tag: listen.tag, resumes: after[listen.number] != nil)
         }
         // Data sent to the first listen is in the store, and shared with the listens that are not answered yet.
         complete = []

@@ -41,7 +41,7 @@ extension SyncModel {
         transactions = Self.transactions(client, numbers)
         let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
         (replays, messages, requests, isWithinState, isConnected) = ([:], [], [], false, true)
-        (reported, same, messageSeqs, behind) = ([], [:], [], [:])
+        (reported, same, messageSeqs, after) = ([], [:], [], [:])
         bareListens = BareListens()
         sentTransactions = []
         outcomes = [:]

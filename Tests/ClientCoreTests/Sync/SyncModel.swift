@@ -23,7 +23,7 @@ struct SyncModel {
     var receivedSeq = 0
     /// The listens that receive their missed writes one after another, by their numbers: the number of writes received,
     /// and the data at that point.
-    var behind: [Int: (seq: Int, node: Node?)] = [:]
+    var after: [Int: (seq: Int, node: Node?)] = [:]
     /// The data that each listen has received, until it ends.
     var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?)] = []
     /// The numbers of the listens that the server has completed.
@@ -108,7 +108,7 @@ struct SyncModel {
         var saysNothing = false
         var seen: Int?
         if case .listen(_, _, let number) = request {
-            seen = behind[number]?.seq
+            seen = after[number]?.seq
             saysNothing = (hashes[number] ?? "").isEmpty && random.oneIn(2)
             if random.oneIn(2) {
                 hash = hashes[number]
@@ -118,7 +118,7 @@ struct SyncModel {
         let refuses = random.oneIn(4)
         deliver(
             server.perform(
-                request, refuses: refuses, hash: hash, known: known, behind: seen, saysNothing: saysNothing))
+                request, refuses: refuses, hash: hash, known: known, after: seen, saysNothing: saysNothing))
     }
 
     // MARK: Actions
@@ -185,7 +185,7 @@ struct SyncModel {
             // The connection drops late data of an ended listen.
             guard received.contains(where: { $0.number == number }) else { return }
             note(event, number)
-            if behind[number] == nil || reported.contains(number) { forgetAccepted(event, spec, number) }
+            if after[number] == nil || reported.contains(number) { forgetAccepted(event, spec, number) }
             switch event {
             case .put(let location, let node):
                 bareListens.heard(at: spec.path.appending(location), tag: tag)

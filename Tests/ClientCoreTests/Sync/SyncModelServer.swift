@@ -57,17 +57,17 @@ struct SyncModelServer {
     /// - Parameters:
     ///   - hash: the hash of the client's data of the query.
     ///   - known: the data that the client has received, if it is to receive only the changes.
-    ///   - behind: the number of writes that the client has received, if it is to receive the others one after another.
+    ///   - after: the number of writes that the client has received, if it is to receive the others one after another.
     ///   - saysNothing: whether a listen without a hash to an empty path is answered without data.
     mutating func perform(
-        _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, behind: Int? = nil,
+        _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, after: Int? = nil,
         saysNothing: Bool = false
     ) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
             let node = select(spec)
-            if let behind { return missed(behind, spec, tag, number) + [.complete(spec, tag, number)] }
+            if let after { return missed(after, spec, tag, number) + [.complete(spec, tag, number)] }
             if saysNothing, node.isNull { return [.complete(spec, tag, number, isNothing: true)] }
             if let hash, !hash.isEmpty, hash == node.hash {
                 return [.same(node, spec, tag, number), .complete(spec, tag, number)]
@@ -122,8 +122,8 @@ struct SyncModelServer {
             from: spec.query.select(from: before[spec.path]), to: spec.query.select(from: after[spec.path]))
     }
 
-    private func missed(_ behind: Int, _ spec: QuerySpec, _ tag: ListenTag?, _ number: Int) -> [Message] {
-        (behind..<log.count).compactMap { index in
+    private func missed(_ since: Int, _ spec: QuerySpec, _ tag: ListenTag?, _ number: Int) -> [Message] {
+        (since..<log.count).compactMap { index in
             let after = index + 1 < log.count ? log[index + 1].before : tree
             return event(log[index].entry, log[index].before, after, spec, tag).map { .data($0, spec, tag, number) }
         }

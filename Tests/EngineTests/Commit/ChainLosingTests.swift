@@ -93,7 +93,7 @@ import Tree
             batches.waitUntilBehind()
             proxy.setDown(true)
             let outcomes = try #require(batches.sink.all(31))
-            for token in 0..<batches.behind.upperBound {
+            for token in 0..<batches.after.upperBound {
                 let failure = try #require(outcomes[token]?.failure)
                 guard case .unavailable = failure else {
                     #expect(failure == .outcomeUnknown)
@@ -134,7 +134,7 @@ import Tree
             proxy.setDown(false)
             let outcomes = try #require(batches.sink.all(31))
             #expect(outcomes[1]?.failure == .outcomeUnknown)
-            for token in batches.behind {
+            for token in batches.after {
                 guard case .failed = outcomes[token] else {
                     Issue.record("\(String(describing: outcomes[token]))")
                     return
@@ -180,11 +180,11 @@ import Tree
                 let cuts: [CuttingProxy.Cut] = [
                     .beforeBatchArrives, .beforeCommitAnswer, .insideBatch(bytes: 300), .batchArrivesLate,
                 ]
-                var behind = 0
+                var after = 0
                 while !isDone.withLock({ $0 }) {
                     // There has to be a batch in flight between two cuts.
-                    guard eventually(seconds: 1, { metrics.batchesBehind.current > behind }) else { continue }
-                    behind = metrics.batchesBehind.current
+                    guard eventually(seconds: 1, { metrics.pipelinedBatches.current > after }) else { continue }
+                    after = metrics.pipelinedBatches.current
                     let cut = random.pick(cuts)
                     let expected = proxy.cutCount + 1
                     proxy.cutNext(cut)
@@ -198,7 +198,7 @@ import Tree
             repeat {
                 writeMuch(batches.namespace, sinks, each..<each + 300)
                 each += 300
-            } while (proxy.cutCount == 0 || metrics.batchesBehind.current == 0) && each < 30_000
+            } while (proxy.cutCount == 0 || metrics.pipelinedBatches.current == 0) && each < 30_000
             let outcomes = sinks.map { $0.all(each) }
             isDone.withLock { $0 = true }
             cutter.join()
@@ -207,7 +207,7 @@ import Tree
                 #expect(try #require(outcomes).values.allSatisfy { $0.committedSeq != nil })
             }
             #expect(proxy.cutCount > 0)
-            #expect(metrics.batchesBehind.current > 0)
+            #expect(metrics.pipelinedBatches.current > 0)
             try batches.checkStored(n: batches.before + Int64(each * sinks.count))
         }
     }

@@ -32,7 +32,7 @@ import Tree
             #expect(
                 eventually {
                     batches.follow(10)
-                    return batches.engine.metrics.batchesBehind.current == 3
+                    return batches.engine.metrics.pipelinedBatches.current == 3
                 })
             batches.follow(100)
             try batches.holder.executeScript("rollback")
@@ -48,7 +48,7 @@ import Tree
             batches.follow(200)
             try batches.holder.executeScript("rollback")
             try batches.checkAll()
-            #expect(batches.engine.metrics.batchesBehind.current == 0)
+            #expect(batches.engine.metrics.pipelinedBatches.current == 0)
         }
     }
 
@@ -62,7 +62,7 @@ import Tree
             try batches.checkAll(others: 1)
             #expect(batches.engine.metrics.conflicts.current >= 1)
             // After a conflict no batch is sent ahead for a while.
-            #expect(batches.engine.metrics.batchesBehind.current == 1)
+            #expect(batches.engine.metrics.pipelinedBatches.current == 1)
         }
     }
 
@@ -94,12 +94,12 @@ import Tree
             batches.follow(30, .set("lock", .string("b"), expecting: Node.null.hash))
             // The writes have been judged when the queue is empty.
             #expect(eventually { batches.namespace.waitingWrites < 30 })
-            #expect(batches.engine.metrics.batchesBehind.current == 0 && batches.sink.outcomes.isEmpty)
+            #expect(batches.engine.metrics.pipelinedBatches.current == 0 && batches.sink.outcomes.isEmpty)
             // Without the first batch the first of these writes would have succeeded.
             try batches.holder.executeScript(
                 isMoved ? "select pathmirror.set('test', '/lock', '\"x\"'); commit" : "rollback")
             let outcomes = try #require(batches.sink.all(31))
-            for token in batches.behind {
+            for token in batches.after {
                 guard case .preconditionFailed(_, .string("a")) = outcomes[token] else {
                     Issue.record("\(String(describing: outcomes[token]))")
                     return
@@ -168,7 +168,7 @@ import Tree
                 try batches.holder.executeScript("rollback")
                 let outcomes = try #require(batches.sink.all(31))
                 #expect(outcomes[0]?.committedSeq == batches.before + 1)
-                #expect(batches.behind.allSatisfy { outcomes[$0]?.failure != nil } && batches.sink.repeated.isEmpty)
+                #expect(batches.after.allSatisfy { outcomes[$0]?.failure != nil } && batches.sink.repeated.isEmpty)
             }
             #expect(batches.namespace.write(.increment("n"))?.committedSeq != nil)
             try StoredState(batches.url).check(equals: [batches.namespace])
@@ -202,7 +202,7 @@ import Tree
             let outcomes = try #require(batches.sink.all(31))
             #expect(outcomes.values.allSatisfy { $0.committedSeq != nil })
             #expect(batches.sink.order == Array(0...30))
-            #expect(batches.engine.metrics.batchesBehind.current == 0)
+            #expect(batches.engine.metrics.pipelinedBatches.current == 0)
             try StoredState(batches.url).check(equals: [batches.namespace])
         }
     }
@@ -242,7 +242,7 @@ import Tree
             try batches.holder.executeScript("rollback")
             stopper.join()
             #expect(batches.sink.outcomes.count == 31 && batches.sink.repeated.isEmpty)
-            for token in 0..<batches.behind.upperBound { #expect(batches.sink.outcomes[token]?.committedSeq != nil) }
+            for token in 0..<batches.after.upperBound { #expect(batches.sink.outcomes[token]?.committedSeq != nil) }
             try StoredState(batches.url).check()
         }
     }

@@ -16,13 +16,13 @@ import Testing
 
     static let scenarios = [
         Scenario("nobody else", LargeWorld(.init(losses: 4, errors: 2, refusals: 1, deadlines: 1, stops: 1))),
-        Scenario("others elsewhere", LargeWorld(behind: 3, .init(losses: 3, errors: 1, harmless: 3, deadlines: 1))),
+        Scenario("others elsewhere", LargeWorld(after: 3, .init(losses: 3, errors: 1, harmless: 3, deadlines: 1))),
         Scenario(
             "others at the same places",
-            LargeWorld(behind: 1, .init(losses: 2, harmless: 2, conflicting: 1, special: 1, refusals: 1, deadlines: 1))),
+            LargeWorld(after: 1, .init(losses: 2, harmless: 2, conflicting: 1, special: 1, refusals: 1, deadlines: 1))),
         Scenario(
             "a history that changes",
-            LargeWorld(behind: 2, .init(losses: 2, harmless: 2, takenBack: 2, deadlines: 1, stops: 1))),
+            LargeWorld(after: 2, .init(losses: 2, harmless: 2, takenBack: 2, deadlines: 1, stops: 1))),
     ]
 
     @Test(arguments: scenarios) func everyOrder(scenario: Scenario) {

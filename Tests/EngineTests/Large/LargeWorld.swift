@@ -63,11 +63,11 @@ struct LargeWorld: Hashable {
     private(set) var answer: Answer?
     private(set) var violations: [String] = []
 
-    /// - Parameter behind: the number of harmless entries that the write has not taken in.
-    init(behind: Int = 0, _ budget: Budget) {
+    /// - Parameter after: the number of harmless entries that the write has not taken in.
+    init(after: Int = 0, _ budget: Budget) {
         self.budget = budget
         effect = machine.start()
-        for _ in 0..<behind { append(.harmless) }
+        for _ in 0..<after { append(.harmless) }
     }
 
     private mutating func append(_ kind: Kind) {

@@ -50,8 +50,8 @@ import Tree
             // This corresponds to the first page written at the offset of the second.
             let moved = PageLocation(offset: other.offset, length: location.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: moved) { _ in } }
-            let behind = PageLocation(offset: 1 << 16, length: location.length)
-            #expect(throws: PageFileError.self) { try file.withBytes(at: behind) { _ in } }
+            let after = PageLocation(offset: 1 << 16, length: location.length)
+            #expect(throws: PageFileError.self) { try file.withBytes(at: after) { _ in } }
         }
     }
 

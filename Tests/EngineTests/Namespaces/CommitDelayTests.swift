@@ -63,38 +63,38 @@ import Tree
 
     @Test func eachOfTheBatchesUnderWayGetsItsShare() {
         var commitDelay = after(answered: 30, waiting: 34)
-        #expect(commitDelay.behind(batches: 2) == 24)
-        #expect(commitDelay.behind(batches: 4) == 12)
-        #expect(commitDelay.behind(batches: 1) == nil)
+        #expect(commitDelay.pipelinedWrites(batches: 2) == 24)
+        #expect(commitDelay.pipelinedWrites(batches: 4) == 12)
+        #expect(commitDelay.pipelinedWrites(batches: 1) == nil)
         // Writes in flight count as well.
         commitDelay.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
-        #expect(commitDelay.behind(batches: 2) == 30)
+        #expect(commitDelay.pipelinedWrites(batches: 2) == 30)
     }
 
     /// Writers that were just answered are in none of the counts, so the estimate decreases slowly.
     @Test func aShortBatchDoesNotMakeThemFew() {
         var commitDelay = after(answered: 30, waiting: 34)
         commitDelay.batchEnded(answered: 2, waiting: 1, took: took, now: 2_000)
-        #expect(commitDelay.behind(batches: 2) == 56 * 3 / 8)
+        #expect(commitDelay.pipelinedWrites(batches: 2) == 56 * 3 / 8)
         for _ in 0..<100 { commitDelay.batchEnded(answered: 1, waiting: 0, took: took, now: 3_000) }
-        #expect(commitDelay.behind(batches: 2) == nil)
+        #expect(commitDelay.pipelinedWrites(batches: 2) == nil)
     }
 
     @Test func whatWasForNothingIsNotTriedAtOnce() {
         var commitDelay = after(answered: 64, waiting: 0)
         commitDelay.wasForNothing()
         for _ in 0..<16 {
-            #expect(commitDelay.behind(batches: 2) == nil)
+            #expect(commitDelay.pipelinedWrites(batches: 2) == nil)
             commitDelay.batchEnded(answered: 64, waiting: 0, took: took, now: 2_000)
         }
-        #expect(commitDelay.behind(batches: 2) == 24)
+        #expect(commitDelay.pipelinedWrites(batches: 2) == 24)
     }
 
     /// A few writes had better share one transaction.
     @Test func fewAreNotDivided() {
-        #expect(after(answered: 10, waiting: 6).behind(batches: 2) == nil)
-        #expect(after(answered: 17, waiting: 0).behind(batches: 8) == 1)
-        #expect(CommitDelay(longest: longest).behind(batches: 2) == nil)
+        #expect(after(answered: 10, waiting: 6).pipelinedWrites(batches: 2) == nil)
+        #expect(after(answered: 17, waiting: 0).pipelinedWrites(batches: 8) == 1)
+        #expect(CommitDelay(longest: longest).pipelinedWrites(batches: 2) == nil)
     }
 
     // MARK: In the schedule
@@ -108,7 +108,8 @@ import Tree
     @Test func enoughIsTakenBehindABatch() {
         var schedule = schedule(queued: 15)
         guard
-            case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false))
+            case .batch(let batch) = schedule.takePipelinedTask(
+                10, EngineSettings(), signal: CommitDelayCondition(false))
         else {
             Issue.record("15 of 40 are enough for a second batch")
             return
@@ -119,7 +120,8 @@ import Tree
     @Test func whatIsPutBackComesFirst() {
         var schedule = schedule(queued: 15)
         guard
-            case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false))
+            case .batch(let batch) = schedule.takePipelinedTask(
+                10, EngineSettings(), signal: CommitDelayCondition(false))
         else {
             Issue.record("15 of 40 are enough for a second batch")
             return
@@ -135,7 +137,7 @@ import Tree
         for token in 0..<30 as Range<UInt64> {
             _ = schedule.add(.test(token, bytes: 65_536), EngineSettings(), outage: nil)
         }
-        guard case .no = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false)) else {
+        guard case .no = schedule.takePipelinedTask(10, EngineSettings(), signal: CommitDelayCondition(false)) else {
             Issue.record("four of them would go")
             return
         }
@@ -150,7 +152,7 @@ import Tree
             var schedule = NamespaceSchedule(head: 10, commitDelay: after(answered: 17, waiting: 0))
             _ = schedule.add(.test(1, bytes: bytes), settings, outage: nil)
             let isTaken =
-                if case .batch = schedule.takeTaskBehind(10, settings, signal: CommitDelayCondition(false)) {
+                if case .batch = schedule.takePipelinedTask(10, settings, signal: CommitDelayCondition(false)) {
                     true
                 } else {
                     false
@@ -163,7 +165,7 @@ import Tree
     @Test func theBellRingsWhenEnoughIsThere() {
         var schedule = schedule(queued: 13)
         let delaySignal = CommitDelayCondition(false)
-        guard case .notYet = schedule.takeTaskBehind(10, EngineSettings(), signal: delaySignal) else {
+        guard case .notYet = schedule.takePipelinedTask(10, EngineSettings(), signal: delaySignal) else {
             Issue.record("13 of 40 are not enough for a second batch")
             return
         }
@@ -180,14 +182,15 @@ import Tree
         var suspect = schedule(queued: 20)
         _ = suspect.suspect()
         for var schedule in [moved, contended, suspect] {
-            guard case .no = schedule.takeTaskBehind(10, EngineSettings(), signal: CommitDelayCondition(false)) else {
+            guard case .no = schedule.takePipelinedTask(10, EngineSettings(), signal: CommitDelayCondition(false))
+            else {
                 Issue.record("what is behind may be for nothing")
                 return
             }
             #expect(schedule.waitingWrites == 20)
         }
         // The batch in flight is already known.
-        guard case .batch = moved.takeTaskBehind(11, EngineSettings(), signal: CommitDelayCondition(false)) else {
+        guard case .batch = moved.takePipelinedTask(11, EngineSettings(), signal: CommitDelayCondition(false)) else {
             Issue.record("that is the head that will be")
             return
         }

@@ -9,7 +9,7 @@ import Tree
 /// A namespace with a batch that waits for the head's lock, which the test holds, and up to the allowed number of
 /// batches sent after it.
 ///
-/// Token 0 is the first batch's only write; `behind` are the tokens of the others. All of them increment `n`, which was
+/// Token 0 is the first batch's only write; `after` are the tokens of the others. All of them increment `n`, which was
 /// `before`.
 final class ChainedBatches {
     let url: PostgresURL
@@ -21,7 +21,7 @@ final class ChainedBatches {
     let listener = RecordingListener()
     let sink = CollectingSink()
     let before: Int64 = 41
-    private(set) var behind: Range<UInt64> = 1..<1
+    private(set) var after: Range<UInt64> = 1..<1
 
     init(
         _ url: PostgresURL, proxied: Bool = false, _ change: (inout EngineSettings) -> Void = { _ in }
@@ -45,7 +45,7 @@ final class ChainedBatches {
         #expect(sink.all(40) != nil)
         // The last batch has ended only when no work is left.
         #expect(eventually { self.namespace.waitingWrites == 0 && self.namespace.snapshot.seq == self.before })
-        #expect(engine.metrics.batchesBehind.current == 0)
+        #expect(engine.metrics.pipelinedBatches.current == 0)
         listener.started(namespace.subscribe(listener, at: .root), at: .root)
     }
 
@@ -62,25 +62,25 @@ final class ChainedBatches {
 
     /// Submits enough writes that another batch is sent after the waiting ones.
     func follow(_ count: UInt64 = 30, _ write: Write = .increment("n")) {
-        let new = behind.upperBound..<behind.upperBound + count
-        behind = 1..<new.upperBound
+        let new = after.upperBound..<after.upperBound + count
+        after = 1..<new.upperBound
         for token in new { namespace.submit(write, to: sink, token: token) }
     }
 
     /// Waits until `count` batches were sent after the first.
     func waitUntilBehind(_ count: Int = 1) {
-        #expect(eventually { self.engine.metrics.batchesBehind.current == count })
+        #expect(eventually { self.engine.metrics.pipelinedBatches.current == count })
     }
 
     /// Checks that every write was committed once, in order, and answered so; `others` entries were written by other
     /// sessions.
     func checkAll(others: Int64 = 0, sourceLocation: SourceLocation = #_sourceLocation) throws {
-        let writes = Int64(behind.count) + 1
+        let writes = Int64(after.count) + 1
         let outcomes = try #require(sink.all(Int(writes)), sourceLocation: sourceLocation)
         #expect(sink.repeated.isEmpty, sourceLocation: sourceLocation)
-        let seqs = try (0..<behind.upperBound).map { try #require(outcomes[$0]?.committedSeq) }
+        let seqs = try (0..<after.upperBound).map { try #require(outcomes[$0]?.committedSeq) }
         #expect(zip(seqs, seqs.dropFirst()).allSatisfy { $0 < $1 }, "in order", sourceLocation: sourceLocation)
-        #expect(sink.order == Array(0..<behind.upperBound), sourceLocation: sourceLocation)
+        #expect(sink.order == Array(0..<after.upperBound), sourceLocation: sourceLocation)
         try checkStored(n: before + writes, others: others, sourceLocation: sourceLocation)
         #expect(seqs.last == before + writes + others, sourceLocation: sourceLocation)
     }

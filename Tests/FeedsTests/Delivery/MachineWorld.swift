@@ -331,10 +331,10 @@ final class MachineWorld {
     /// Blocks retries after a dead message of their key, as the database does before the first page is read.
     private func setAside() {
         for failedMessage in row.failedMessages.values where failedMessage.state == .retry {
-            let isBehind = row.failedMessages.values.contains {
+            let isAfter = row.failedMessages.values.contains {
                 $0.state == .dead && $0.key == failedMessage.key && $0.position < failedMessage.position
             }
-            if isBehind { row.failedMessages[failedMessage.position] = failedMessage.with(.blocked) }
+            if isAfter { row.failedMessages[failedMessage.position] = failedMessage.with(.blocked) }
         }
     }
 

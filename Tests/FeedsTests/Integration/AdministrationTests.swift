@@ -212,10 +212,10 @@ import Tree
     @Test func deadLettersAreListed() throws {
         try withDead("continue") { bench, _ in
             #expect(try dead(bench) == Self.failedMessages)
-            let behind = try bench.administration.deadLetters(
+            let after = try bench.administration.deadLetters(
                 bench.name("f"), after: FeedPosition(seq: 2, index: 0), limit: 3)
-            #expect(behind.map { $0.id(in: "test") } == ["test:3:0", "test:4:0", "test:5:0"])
-            let first = try #require(behind.first)
+            #expect(after.map { $0.id(in: "test") } == ["test:3:0", "test:4:0", "test:5:0"])
+            let first = try #require(after.first)
             #expect(first.key == "k0" && first.attempts == 1 && first.lastReason == "no")
             let text = String(decoding: first.json, as: UTF8.self)
             #expect(text.hasPrefix(#"{"id":"test:3:0","seq":3,"path":"/a/k0","key":"k0","#))

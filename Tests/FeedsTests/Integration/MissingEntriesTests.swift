@@ -89,14 +89,14 @@ import Tree
                 let ahead = bench.consumer("ahead")
                 try bench.drain(ahead, service)
                 #expect(ahead.ids == (6...8).map { "test:\($0):0" })
-                let behind = bench.consumer("behind")
+                let after = bench.consumer("behind")
                 // In a single query: the feed is retried repeatedly, and reports no error during a try.
                 #expect(
                     try eventually {
                         let status = try bench.status("behind")
                         return status.state == "broken" && status.message?.isEmpty == false
                     })
-                #expect(behind.receive(service).isEmpty)
+                #expect(after.receive(service).isEmpty)
                 try bench.set("/a/k9", .int(9))
                 try bench.drain(ahead, service)
                 #expect(try eventually { try bench.status("ahead").state == "running" })
@@ -104,8 +104,8 @@ import Tree
                 // After a seek the feed continues.
                 let change = try bench.administration.seek(bench.name("behind"), to: .snapshot).change
                 service.moved(bench.name("behind"), change)
-                try bench.drain(behind, service)
-                #expect(behind.ids == (0..<9).map { "test:9:s\($0)" })
+                try bench.drain(after, service)
+                #expect(after.ids == (0..<9).map { "test:9:s\($0)" })
                 #expect(try eventually { try bench.status("behind").state == "running" })
                 #expect(try bench.status("behind").message == nil)
             }
@@ -123,17 +123,17 @@ import Tree
                 for number in 1...20 as ClosedRange<Int64> { try bench.set("/a/k\(number)", .int(number)) }
                 let ahead = bench.consumer("ahead")
                 try bench.drain(ahead, service)
-                let behind = bench.consumer("behind")
-                behind.most = 1
-                #expect(behind.consume([service]) { behind.done.count == 2 })
+                let after = bench.consumer("behind")
+                after.most = 1
+                #expect(after.consume([service]) { after.done.count == 2 })
                 try bench.log.sql.executeScript(
                     "delete from pathmirror.log where seq < 15; update pathmirror.namespace set retained_from = 15")
-                #expect(try behind.consume([service]) { try bench.status("behind").state == "broken" })
+                #expect(try after.consume([service]) { try bench.status("behind").state == "broken" })
                 try bench.set("/a/k21", .int(21))
                 try bench.drain(ahead, service)
                 #expect(ahead.ids == (1...21).map { "test:\($0):0" })
                 // No message after the gap was delivered as if there were no gap.
-                #expect(behind.ids == (1...behind.ids.count).map { "test:\($0):0" } && behind.ids.count < 15)
+                #expect(after.ids == (1...after.ids.count).map { "test:\($0):0" } && after.ids.count < 15)
             }
         }
     }

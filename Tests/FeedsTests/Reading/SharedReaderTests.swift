@@ -84,8 +84,8 @@ import Tree
         let (ahead, _) = SharedReaderBench.pass(&reader, second)
         SharedReaderBench.takeIn(small, 1, room: 1)
         #expect(!full.isFull)
-        let (behind, _) = SharedReaderBench.pass(&full, second)
-        #expect(SharedReaderBench.texts(behind[0].messages) == SharedReaderBench.texts(ahead[0].messages))
+        let (after, _) = SharedReaderBench.pass(&full, second)
+        #expect(SharedReaderBench.texts(after[0].messages) == SharedReaderBench.texts(ahead[0].messages))
         #expect(full.cursor == reader.cursor && full.root == reader.root)
     }
 

@@ -129,7 +129,7 @@ import Wire
             guard let asked = try read(bytes, { try LogParameters(bytes[...]) }) else { continue }
             understood += 1
             #expect(asked.path.map { $0.depth <= KeyRules.maxDepth } ?? true, what)
-            guard case .behind(let position) = asked.start else { continue }
+            guard case .after(let position) = asked.start else { continue }
             #expect(position.seq >= 0, what)
             // The start position can be written as text again.
             #expect(LogPositionText.position(offset: LogPositionText.offset(position)) == position, what)

@@ -17,7 +17,7 @@ struct LogParametersTests {
         arguments: [
             ("", .catchUp, .oldest), ("ns=x&auth=y&access_token=z", .catchUp, .oldest),
             ("offset=-1", .catchUp, .oldest), ("offset=now", .catchUp, .head),
-            ("offset=\(offset)", .catchUp, .behind(LogPosition(seq: 7, batch: [1, 2, 3]))),
+            ("offset=\(offset)", .catchUp, .after(LogPosition(seq: 7, batch: [1, 2, 3]))),
             ("offset=-1&live=long-poll", .longPoll(cursor: nil), .oldest),
             ("offset=now&live=long-poll&cursor=12", .longPoll(cursor: 12), .head),
             ("offset=now&live=long-poll&cursor=abc", .longPoll(cursor: nil), .head),

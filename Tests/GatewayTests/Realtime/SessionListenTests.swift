@@ -326,11 +326,11 @@ import Tree
         } _: { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/a"), gives: "ok", "{}")
-            client.transport.isBehind(bytes: 2_000)
+            client.transport.isAfter(bytes: 2_000)
             for value in 1...50 { try bench.write("a", "\(value)") }
             #expect(eventually { bench.gateway.metrics.conflations.current == 1 })
             try bench.settle()
-            client.transport.isBehind(bytes: 0)
+            client.transport.isAfter(bytes: 0)
             _ = try client.on { $0.drained() }
             try client.expect(Client.put("a", "50"))
             try bench.write("a", "51")
@@ -345,14 +345,14 @@ import Tree
         } _: { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/a"), gives: "ok", "{}")
-            client.transport.isBehind(bytes: 2_000)
+            client.transport.isAfter(bytes: 2_000)
             let number = try client.ask("p", #"{"p":"/a","d":1}"#)
             #expect(eventually { (try? bench.value("a")) == "1" })
             #expect(eventually { bench.gateway.metrics.conflations.current == 1 })
             try bench.settle()
             // A request that does not write is answered immediately.
             try client.ask("s", gives: "ok")
-            client.transport.isBehind(bytes: 0)
+            client.transport.isAfter(bytes: 0)
             _ = try client.on { $0.drained() }
             try client.expect(Client.put("a", "1"), Client.ok(number))
         }

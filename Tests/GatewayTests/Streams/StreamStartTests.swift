@@ -23,10 +23,10 @@ import Tree
         StreamStart(id, isAdmin: isAdmin, group(namespace), namespace.snapshot)
     }
 
-    private func behind(_ seq: Int64) -> StreamStart {
+    private func after(_ seq: Int64) -> StreamStart {
         // Ids before the first entry contain no part of a batch.
         let batch = seq == 0 ? Array(repeating: 0, count: 6) : TestNamespace.batch(seq)
-        return .behind(EventIDs.Seen(seq: seq, mark: Array(batch.prefix(6))))
+        return .after(EventIDs.Seen(seq: seq, mark: Array(batch.prefix(6))))
     }
 
     @Test func withoutAnIDFromTheBeginning() {
@@ -38,7 +38,7 @@ import Tree
 
     @Test func behindWhatWasSeen() {
         let namespace = TestNamespace(seq: 10)
-        for seq in [0, 1, 9, 10] as [Int64] { #expect(start(namespace, id(namespace, seq)) == behind(seq)) }
+        for seq in [0, 1, 9, 10] as [Int64] { #expect(start(namespace, id(namespace, seq)) == after(seq)) }
     }
 
     @Test func clientsAheadAreWaitedFor() {
@@ -65,11 +65,11 @@ import Tree
     /// Checks that administrators may name any seq without a signature: they could read everything at that time, too.
     @Test func administratorsNameAnySeq() {
         let namespace = TestNamespace(seq: 10)
-        #expect(start(namespace, "5", isAdmin: true) == .behind(EventIDs.Seen(seq: 5, mark: nil)))
-        #expect(start(namespace, "5-x", isAdmin: true) == .behind(EventIDs.Seen(seq: 5, mark: nil)))
+        #expect(start(namespace, "5", isAdmin: true) == .after(EventIDs.Seen(seq: 5, mark: nil)))
+        #expect(start(namespace, "5-x", isAdmin: true) == .after(EventIDs.Seen(seq: 5, mark: nil)))
         #expect(start(namespace, "12", isAdmin: true) == .waiting(12))
         #expect(start(namespace, "x", isAdmin: true) == .fresh)
-        #expect(start(namespace, id(namespace, 5), isAdmin: true) == behind(5), "a seal says more")
+        #expect(start(namespace, id(namespace, 5), isAdmin: true) == after(5), "a seal says more")
     }
 
     /// Checks that a stream starts with a fresh value under rules that depend on data: writes since then may not have
@@ -78,8 +78,8 @@ import Tree
         let rules = try RuleSet(json: Array("{\"rules\":{\".read\":\"root.child('o').val() == true\"}}".utf8))
         let namespace = TestNamespace(seq: 10, rules: rules)
         #expect(start(namespace, id(namespace, 5)) == .fresh)
-        #expect(start(namespace, id(namespace, 10)) == behind(10), "nothing was written meanwhile")
-        #expect(start(namespace, id(namespace, 5), isAdmin: true) == behind(5))
+        #expect(start(namespace, id(namespace, 10)) == after(10), "nothing was written meanwhile")
+        #expect(start(namespace, id(namespace, 5), isAdmin: true) == after(5))
     }
 
     @Test func rulesThatChangedMeanwhileBeginAnew() throws {
@@ -87,7 +87,7 @@ import Tree
         let old = id(namespace, 10)
         try namespace.adopt("{\"rules\":{\".read\":true}}")
         #expect(start(namespace, old) == .fresh)
-        #expect(start(namespace, id(namespace, 11)) == behind(11))
+        #expect(start(namespace, id(namespace, 11)) == after(11))
         #expect(start(namespace, id(namespace, 10)) == .fresh, "rules of after the event")
     }
 

@@ -43,7 +43,7 @@ final class ScriptedTransport: SessionTransport, Sendable {
     var isClosed: Bool { events.contains(.close) || events.contains(.abandon) }
 
     /// Sets the number of bytes that the client still has to read.
-    func isBehind(bytes: Int) { state.withLock { $0.queuedBytes = bytes } }
+    func isAfter(bytes: Int) { state.withLock { $0.queuedBytes = bytes } }
 
     /// Sets the maximum size of messages. Longer ones cannot be sent.
     func takesAtMost(_ bytes: Int) { state.withLock { $0.maxMessageBytes = bytes } }

@@ -72,7 +72,7 @@ struct Administrator: Sendable {
     }
 
     /// Returns the entries after `seq` that concern a path, in order.
-    func log(behind seq: Int64, at path: Path) throws -> [LogLine] {
+    func log(after seq: Int64, at path: Path) throws -> [LogLine] {
         var lines: [LogLine] = []
         var offset = String(format: "%019ld", Int(seq)) + "_0000000000_0000000000_"
         while true {

@@ -68,7 +68,7 @@ actor ModelRound {
     }
 
     private var logs: [String] {
-        let lines = (try? administrator.log(behind: head, at: base)) ?? []
+        let lines = (try? administrator.log(after: head, at: base)) ?? []
         let entries = lines.suffix(400).map { "\($0.seq) \($0.operation) \($0.isByAdministrator) \($0.content)" }
         let items = journal.items.map { "\($0.client) \($0.what.prefix(150)): \($0.outcome)" }
         return ["the writes:"] + items + ["the log:"] + entries
@@ -171,7 +171,7 @@ actor ModelRound {
         for client in clients { client.proxy?.cutAll() }
         var log: [LogLine] = []
         try await wait("what was to be done at the end of connections is done") {
-            log = try administrator.log(behind: head, at: base)
+            log = try administrator.log(after: head, at: base)
             let text = log.map(\.content).joined(separator: "\n")
             return before.allSatisfy { text.contains($0) }
         }
@@ -188,7 +188,7 @@ actor ModelRound {
         var log: [LogLine] = []
         // Disconnect operations that are not checked may still be executed.
         try await wait("the log makes what the server has") {
-            log = try administrator.log(behind: head, at: base)
+            log = try administrator.log(after: head, at: base)
             replayed = replay(log)
             whole = try administrator.value(at: base)
             return replayed == whole

@@ -147,7 +147,7 @@ extension Watch.State {
         } else if reported == node {
             problems.append("\(key) changes to what it was")
         }
-        checkOrder(of: key, behind: previous, query)
+        checkOrder(of: key, after: previous, query)
     }
 
     /// Checks that a reported value consists of the children reported before it.
@@ -163,12 +163,12 @@ extension Watch.State {
     /// Checks the siblings after all additions and moves of a step.
     private mutating func arrive(_ query: PlainQuery) {
         for (key, previous) in waiting.sorted(by: { $0.key < $1.key }) {
-            checkOrder(of: key, behind: previous, query)
+            checkOrder(of: key, after: previous, query)
         }
         waiting = [:]
     }
 
-    private mutating func checkOrder(of key: Key, behind previous: Key?, _ query: PlainQuery) {
+    private mutating func checkOrder(of key: Key, after previous: Key?, _ query: PlainQuery) {
         let before = sibling(before: key, query)
         if before != previous {
             problems.append(

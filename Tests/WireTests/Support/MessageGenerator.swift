@@ -88,7 +88,7 @@ struct MessageGenerator {
         case 0: return .stats(oneIn(2) ? nil : RawJSON(Array("{\"sdk.swift.1-0\":1}".utf8)))
         case 1:
             return .listen(
-                target(), hash: hash() ?? "", compound: compound(), behind: mark()?.resumption)
+                target(), hash: hash() ?? "", compound: compound(), after: mark()?.resumption)
         case 2: return .unlisten(target())
         case 3: return .get(path, oneIn(2) ? nil : narrowQuery())
         case 4:
