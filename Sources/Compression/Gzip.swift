@@ -19,7 +19,7 @@ public enum Gzip {
         defer { deflateEnd(&stream) }
         let capacity = Int(deflateBound(&stream, UInt(bytes.count))) + 32
         var isDone = false
-        let packed = [UInt8](unsafeUninitializedCapacity: capacity) { output, count in
+        let compressed = [UInt8](unsafeUninitializedCapacity: capacity) { output, count in
             bytes.withUnsafeBufferPointer { input in
                 // zlib does not write to its input; its type only lacks `const`.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
@@ -30,7 +30,7 @@ public enum Gzip {
             }
             count = isDone ? Int(stream.total_out) : 0
         }
-        return isDone ? packed : nil
+        return isDone ? compressed : nil
     }
 
     /// Decompresses gzip or zlib data to at most `limit` bytes, so that a small body cannot become a huge one.
@@ -40,11 +40,11 @@ public enum Gzip {
     public static func decompress(
         _ bytes: [UInt8], limit: Int, hasRoom: (Int) -> Bool = { _ in true }
     ) throws(GzipError) -> [UInt8] {
-        var unpacker = try Unpacker()
-        var unpacked: [UInt8] = []
-        try unpacker.append(bytes, to: &unpacked, limit: limit, hasRoom: hasRoom)
-        guard unpacker.isAtEnd else { throw .damaged }
-        return unpacked
+        var decompressor = try Unpacker()
+        var decompressed: [UInt8] = []
+        try decompressor.append(bytes, to: &decompressed, limit: limit, hasRoom: hasRoom)
+        guard decompressor.isAtEnd else { throw .damaged }
+        return decompressed
     }
 
     /// Returns true for bytes that begin like a gzip file.

@@ -40,7 +40,7 @@ extension LogConnection {
             on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
             """, types: [.int8, .textArray, .textArray, .jsonArray, .int8Array])
         // Not all servers are built with LZ4.
-        static let packByLZ4 = """
+        static let compressByLZ4 = """
             select set_config(name, 'lz4', false) from pg_settings
             where name = 'default_toast_compression' and 'lz4' = any (enumvals)
             """
@@ -82,7 +82,7 @@ extension LogConnection {
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
         return try outcome(of: batch, isLocked) {
-            try choosePacking()
+            try chooseCompression()
             // Under the lock, partitions exist for all but the largest batches. Partitions for those are created in the
             // batch's transaction.
             try ensurePartition(batch.namespace, upTo: batch.newHead)
@@ -118,10 +118,10 @@ extension LogConnection {
 
     /// Selects LZ4 for compressing values of more than 2 kB, if the server has it. PostgreSQL's default method takes a
     /// fourteenth of the server's time for an entry of ten texts of 200 bytes.
-    func choosePacking() throws(PostgresError) {
-        guard !hasChosenPacking else { return }
-        _ = try postgres.execute(SQL.packByLZ4)
-        hasChosenPacking = true
+    func chooseCompression() throws(PostgresError) {
+        guard !hasChosenCompression else { return }
+        _ = try postgres.execute(SQL.compressByLZ4)
+        hasChosenCompression = true
     }
 
     /// Begins a transaction, waits for the head's lock, and returns the head. When gateways contend, evaluating under
@@ -309,7 +309,7 @@ extension LogConnection {
 extension LogConnection {
     /// Whether `sendCommit` can send the batch: it takes one round trip, and its partition exists.
     public func canSend(_ batch: Batch) -> Bool {
-        hasChosenPacking && postgres.isOpen && !goesByCopy(batch)
+        hasChosenCompression && postgres.isOpen && !goesByCopy(batch)
             && partitionedTo[batch.namespace, default: 0] > batch.newHead
     }
 

@@ -32,14 +32,14 @@ extension LogConnection {
         /// The approximate memory of the rows read, in bytes, without pages on disk.
         public let heapBytes: Int
         /// Whether rows are being paged out. Becomes false when the page file has no more space.
-        public let isPacking: Bool
+        public let isPagingOut: Bool
     }
 
     /// The caller's decision after a progress report.
     public enum LoadStep {
         case goOn
         /// Page out the rows read so far and the following ones.
-        case pack(TreePager)
+        case pageOut(TreePager)
         case end
     }
 
@@ -68,10 +68,10 @@ extension LogConnection {
                         if unreported.rows == Self.rowsOfProgress || unreported.bytes >= Self.bytesOfProgress {
                             unreported = (0, 0)
                             let progress = LoadProgress(
-                                rows: rows, heapBytes: builder.heapBytesInMemory, isPacking: builder.isPacking)
+                                rows: rows, heapBytes: builder.heapBytesInMemory, isPagingOut: builder.isPagingOut)
                             switch step(progress) {
                             case .goOn: break
-                            case .pack(let packer): builder.beginPacking(packer)
+                            case .pageOut(let pager): builder.beginPagingOut(pager)
                             case .end: throw Ended()
                             }
                         }
@@ -84,7 +84,7 @@ extension LogConnection {
                     let root = builder.finish()
                     return LoadedTree(
                         head: head, root: root, rules: try currentRules(namespace), batch: batch,
-                        isInPages: builder.isPacking)
+                        isInPages: builder.isPagingOut)
                 }
             }
         } catch is Ended {

@@ -101,7 +101,7 @@ extension LogConnection {
         let usual = bePatient(withBytes: bytes, rows: batches.reduce(0) { $0 + $1.rows.count })
         defer { postgres.statementTimeoutMilliseconds = usual }
         do throws(PostgresError) {
-            try choosePacking()
+            try chooseCompression()
             let heads = try postgres.pipeline(steps(batches, lockMilliseconds))[2]
             var times: [Milliseconds] = []
             for (row, batch) in batches.enumerated() {

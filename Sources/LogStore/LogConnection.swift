@@ -55,7 +55,7 @@ public final class LogConnection {
     /// The ctid of each feed's progress row when this connection last saw the row (see `pathmirror.move_feed`).
     var feedLocations: [Int64: [UInt8]] = [:]
     /// Whether the session has been set to the fastest compression that the server has.
-    var hasChosenPacking = false
+    var hasChosenCompression = false
     /// The reused buffers in which batches are sent.
     var columns = CommitColumns()
     /// Batches in flight: sent and not received.

@@ -28,7 +28,7 @@ public struct TreeBuilder: ~Copyable {
     private var heapBytes = 0
     /// Rows that arrived out of order, as rows with long paths do.
     private var late: [(Path, Node)] = []
-    private var packer: TreePager?
+    private var pager: TreePager?
 
     /// Fewer rows repeat too few keys to justify a cache.
     private static let leastRowsForCache = 256
@@ -91,7 +91,7 @@ public struct TreeBuilder: ~Copyable {
         }
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
         // Pages out the children that did not fill a run.
-        if packer != nil, let packed = packer?.pack(root) { root = packed }
+        if pager != nil, let pagedOut = pager?.pageOut(root) { root = pagedOut }
         // Priorities come last, because a node must exist to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
         for (path, value) in late where path.namesPriority { root = root.replacing(path, with: value) }
@@ -105,20 +105,20 @@ public struct TreeBuilder: ~Copyable {
     // MARK: Pages
 
     /// Pages out finished parts from now on, so that the tree may be larger than memory.
-    public mutating func beginPacking(_ packer: consuming TreePager) {
+    public mutating func beginPagingOut(_ pager: consuming TreePager) {
         // The parts that are already finished. The rest of the branches above follows with its rows.
-        finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
+        finished.changeEach { $0 = .init(key: $0.key, node: pager.pageOut($0.node)) }
         // An earlier packer may have ended and left runs in memory.
-        for index in stack.indices { stack[index].runs?.pack(&packer) }
-        heapBytes -= self.packer?.packedHeapBytes ?? 0
-        self.packer = packer
+        for index in stack.indices { stack[index].runs?.pageOut(&pager) }
+        heapBytes -= self.pager?.pagedHeapBytes ?? 0
+        self.pager = pager
     }
 
     /// Whether finished parts are paged out where possible.
-    public var isPacking: Bool { packer?.hasEnded == false }
+    public var isPagingOut: Bool { pager?.hasEnded == false }
 
     /// The approximate size of the added rows that are in memory, in bytes.
-    public var heapBytesInMemory: Int { max(0, heapBytes - (packer?.packedHeapBytes ?? 0)) }
+    public var heapBytesInMemory: Int { max(0, heapBytes - (pager?.pagedHeapBytes ?? 0)) }
 
     /// Returns the approximate size of a leaf in memory, including its share of the branches above.
     private static func heapBytes(of leaf: Node) -> Int {
@@ -127,10 +127,10 @@ public struct TreeBuilder: ~Copyable {
 
     private static let bytesOfLeaf = 96
 
-    private mutating func packRun(_ index: Int) {
+    private mutating func pageOutRun(_ index: Int) {
         var entries = finished.take(from: stack[index].base)
         var runs = stack[index].runs ?? PagedRuns()
-        runs.add(&entries, isSorted: stack[index].isSorted, &packer)
+        runs.add(&entries, isSorted: stack[index].isSorted, &pager)
         stack[index].runs = runs
         stack[index].isSorted = true
         stack[index].heapBytes = 0
@@ -180,9 +180,9 @@ public struct TreeBuilder: ~Copyable {
             stack[parent].isSorted = false
         }
         finished.append(.init(key: key, node: node))
-        guard let most = packer?.sizes.bytesOfRun else { return }
+        guard let most = pager?.sizes.bytesOfRun else { return }
         stack[parent].heapBytes += heapBytes
-        if stack[parent].heapBytes >= most { packRun(parent) }
+        if stack[parent].heapBytes >= most { pageOutRun(parent) }
     }
 
     private mutating func closeLast() {
@@ -204,8 +204,8 @@ public struct TreeBuilder: ~Copyable {
     private mutating func takeBranch(_ open: inout Open) -> Node {
         var entries = finished.take(from: open.base)
         if open.runs != nil {
-            if !entries.isEmpty { open.runs?.add(&entries, isSorted: open.isSorted, &packer) }
-            let children = open.runs?.joined(&packer)
+            if !entries.isEmpty { open.runs?.add(&entries, isSorted: open.isSorted, &pager) }
+            let children = open.runs?.joined(&pager)
             open.runs = nil
             if let children { return .branch(Branch(priority: open.priority, children: children)) }
         }

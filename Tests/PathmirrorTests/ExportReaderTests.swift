@@ -34,7 +34,7 @@ import Tree
     }
 
     @Test(arguments: [(10_000, nil, 1), (1, nil, 20), (10_000, 7, 3)] as [(Int, Int?, Int)])
-    func packsAreAsLargeAsIsAsked(_ bytes: Int, _ rows: Int?, _ packs: Int) throws {
+    func packsAreAsLargeAsIsAsked(_ bytes: Int, _ rows: Int?, _ batches: Int) throws {
         let text = "{" + (0..<20).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
         let file = try ScratchFile(Array(text.utf8))
         let reader = try FileReader("-", standardInput: file.descriptor)
@@ -42,9 +42,9 @@ import Tree
         let export = ExportReader(reader, after: first, at: .root, Self.settings(bytes, rows: rows))
         defer { export.close() }
         var sizes: [Int] = []
-        while let pack = try export.next() { sizes.append(pack.count) }
+        while let batch = try export.next() { sizes.append(batch.count) }
         #expect(sizes.reduce(0, +) == 20)
-        #expect(sizes.count == packs)
+        #expect(sizes.count == batches)
     }
 
     /// The error of a text follows the rows before it.

@@ -61,14 +61,14 @@ import Tree
     @Test func packedFiles() throws {
         try withCommands { database throws in
             let folder = try ScratchFolder()
-            let packed = try #require(Gzip.compress(Array(#"{"packed":true}"#.utf8)))
-            let file = try folder.file("data.json.gz", packed)
+            let compressed = try #require(Gzip.compress(Array(#"{"packed":true}"#.utf8)))
+            let file = try folder.file("data.json.gz", compressed)
             try database.json("import", file)
             #expect(try database.tree() == ["packed": true])
-            let cut = try folder.file("cut.gz", Array(packed.dropLast(4)))
+            let cut = try folder.file("cut.gz", Array(compressed.dropLast(4)))
             #expect(try database.failure("import", cut).contains("\(cut) is cut short."))
-            var damaged = packed
-            damaged[packed.count / 2] ^= 0xFF
+            var damaged = compressed
+            damaged[compressed.count / 2] ^= 0xFF
             let bad = try folder.file("bad.gz", damaged)
             #expect(try database.run(["import", bad]).exitCode == 1)
             #expect(try database.tree() == ["packed": true])

@@ -116,7 +116,7 @@ final class BudgetShare: TreeMemoryBudget {
 
     var isOver: Bool { budget.isOver }
 
-    func packer() -> TreePager? {
+    func pager() -> TreePager? {
         guard let pages = budget.pages, isOver else { return nil }
         return TreePager(pages, goesOn: goesOn)
     }

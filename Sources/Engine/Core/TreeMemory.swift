@@ -207,13 +207,13 @@ extension TreeMemory {
 
     /// Decides whether the rest of a tree that is being loaded remains in memory or is paged out.
     ///
-    /// - Parameter packedAt: the bytes in memory when paging out last began; nil if it has not begun.
-    func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {
-        guard !progress.isPacking, let pages, isOver else { return .goOn }
+    /// - Parameter pagedAt: the bytes in memory when paging out last began; nil if it has not begun.
+    func step(_ progress: LogConnection.LoadProgress, pagedAt: inout Int?) -> LogConnection.LoadStep {
+        guard !progress.isPagingOut, let pages, isOver else { return .goOn }
         // If the page file was full, paging out is tried again once the tree has grown.
-        guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShare else { return .goOn }
-        packedAt = progress.heapBytes
-        return .pack(TreePager(pages) { [self] in goesOn })
+        guard progress.heapBytes - (pagedAt ?? 0) > budget / Self.leastShare else { return .goOn }
+        pagedAt = progress.heapBytes
+        return .pageOut(TreePager(pages) { [self] in goesOn })
     }
 
     /// Counts a loaded tree, and pages it out if trees exceed the budget. During the load, the size was an estimate
@@ -221,10 +221,10 @@ extension TreeMemory {
     ///
     /// - Parameters:
     ///   - memory: receives the count.
-    ///   - packedAt: as for `step`.
+    ///   - pagedAt: as for `step`.
     /// - Returns: The tree, and whether everything that pages can hold was paged out.
     func settle(
-        _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, packedAt: inout Int?,
+        _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, pagedAt: inout Int?,
         _ health: DatabaseHealth
     ) -> (root: Node, isInPages: Bool) {
         memory.wasRead(isInPages: loaded.isInPages)
@@ -232,22 +232,22 @@ extension TreeMemory {
         guard let pages, memory.bytes > budget / Self.leastShare else { return (loaded.root, loaded.isInPages) }
         makeRoom(health)
         guard isOver, pages.hasRoom else { return (loaded.root, loaded.isInPages) }
-        packedAt = memory.bytes
-        var packer = TreePager(pages) { [self] in goesOn }
-        let root = packer.pack(loaded.root)
-        memory.wasRead(isInPages: !packer.hasEnded)
+        pagedAt = memory.bytes
+        var pager = TreePager(pages) { [self] in goesOn }
+        let root = pager.pageOut(loaded.root)
+        memory.wasRead(isInPages: !pager.hasEnded)
         memory.count(root, rules)
-        return (root, !packer.hasEnded)
+        return (root, !pager.hasEnded)
     }
 
     /// Pages a tree out while an import is applied to it, if trees exceed the budget.
     ///
     /// - Parameter grown: The estimated bytes added since the tree was last paged out, which no total includes. Set to
     ///   0 afterwards.
-    func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
+    func pageOut(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
-        var packer = TreePager(pages) { [self] in goesOn }
-        application.pack(with: &packer)
+        var pager = TreePager(pages) { [self] in goesOn }
+        application.pageOut(with: &pager)
         memory.notePages()
         grown = 0
     }

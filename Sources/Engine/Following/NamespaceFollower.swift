@@ -139,7 +139,7 @@ extension NamespaceFollower {
             try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
                 application.take(part)
                 grown += part.reduce(0) { $0 + Self.roughBytes(of: $1) }
-                core.memory.pack(&application, grown: &grown, of: namespace.memory)
+                core.memory.pageOut(&application, grown: &grown, of: namespace.memory)
             }
         } while application.goesOn()
         let root = application.root
@@ -257,7 +257,7 @@ extension NamespaceFollower {
             }
             throw .unknownNamespace(namespace.name)
         }
-        var packedAt: Int?
+        var pagedAt: Int?
         // The tree being read counts in addition to the present one.
         let memory = NamespaceMemory(in: core.memory.total)
         let loaded = try connection.loadTree(namespace.id) { progress in
@@ -265,13 +265,13 @@ extension NamespaceFollower {
             if core.stopsNow { return .end }
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
-            return core.memory.step(progress, packedAt: &packedAt)
+            return core.memory.step(progress, pagedAt: &pagedAt)
         }
         guard let loaded else { throw .stopped }
         let version = rules.version(loaded.rules, of: namespace.name)
-        let tree = core.memory.settle(loaded, version, memory, packedAt: &packedAt, core.health)
+        let tree = core.memory.settle(loaded, version, memory, pagedAt: &pagedAt, core.health)
         let snapshot = Snapshot(seq: loaded.head, root: tree.root, rules: version, batch: loaded.batch)
-        if packedAt != nil { namespace.memory.notePages() }
+        if pagedAt != nil { namespace.memory.notePages() }
         namespace.reset(to: snapshot, isInPages: tree.isInPages)
         core.recent.note(namespace.id, snapshot)
     }

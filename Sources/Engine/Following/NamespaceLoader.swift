@@ -51,7 +51,7 @@ struct NamespaceLoader {
         defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }
         let start = Clock.monotonicNanoseconds
         let memory = NamespaceMemory(in: core.memory.total)
-        var packedAt: Int?
+        var pagedAt: Int?
         let loaded = try connection.loadTree(record.id) { progress in
             // The rest is not needed when the gateway stops.
             if core.stopsNow { return .end }
@@ -59,12 +59,12 @@ struct NamespaceLoader {
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
             guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
-            return core.memory.step(progress, packedAt: &packedAt)
+            return core.memory.step(progress, pagedAt: &pagedAt)
         }
         guard let loaded else { return .postponed }
         let version = rules.version(loaded.rules, of: name)
-        let root = core.memory.settle(loaded, version, memory, packedAt: &packedAt, core.health).root
-        if packedAt != nil { memory.notePages() }
+        let root = core.memory.settle(loaded, version, memory, pagedAt: &pagedAt, core.health).root
+        if pagedAt != nil { memory.notePages() }
         let head = loaded.head
         let snapshot = Snapshot(seq: head, root: root, rules: version, batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)

@@ -96,11 +96,11 @@ public struct PositionRanges: Sendable, Equatable {
         var seq: Int64 = 0
         var ends: [FeedPosition] = []
         while !rest.isEmpty {
-            guard let distance = Self.take(&rest), let packed = Self.take(&rest) else { return nil }
+            guard let distance = Self.take(&rest), let encoded = Self.take(&rest) else { return nil }
             let (sum, isBeyond) = seq.addingReportingOverflow(Int64(truncatingIfNeeded: distance))
             guard !isBeyond, sum >= seq else { return nil }
             seq = sum
-            ends.append(FeedPosition(seq: seq, index: Int64(packed >> 1), isSnapshot: packed & 1 == 1))
+            ends.append(FeedPosition(seq: seq, index: Int64(encoded >> 1), isSnapshot: encoded & 1 == 1))
         }
         guard ends.count % 2 == 0 else { return nil }
         var ranges: [ClosedRange<FeedPosition>] = []

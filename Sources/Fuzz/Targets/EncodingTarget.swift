@@ -32,56 +32,56 @@ extension FuzzTarget {
 
     /// Checks that the result for arbitrary bytes is within the limit, and does not depend on the pieces in which the
     /// bytes arrive.
-    private static func foreign(_ packed: [UInt8], _ summary: inout Summary) -> String? {
+    private static func foreign(_ compressed: [UInt8], _ summary: inout Summary) -> String? {
         let before = peakMemory()
-        let unpacked: [UInt8]?
+        let decompressed: [UInt8]?
         do throws(GzipError) {
-            unpacked = try Gzip.decompress(packed, limit: limit)
+            decompressed = try Gzip.decompress(compressed, limit: limit)
         } catch {
             summary.note(error == .damaged ? 1 : 2)
-            unpacked = nil
+            decompressed = nil
         }
         if peakMemory() - before > 16 << 20 { return "decompression took more than 16 MiB beyond its limit" }
-        if let unpacked {
-            summary.noteSize(unpacked.count)
-            if unpacked.count > limit { return "\(unpacked.count) bytes beyond a limit of \(limit)" }
+        if let decompressed {
+            summary.noteSize(decompressed.count)
+            if decompressed.count > limit { return "\(decompressed.count) bytes beyond a limit of \(limit)" }
         }
-        guard let pieces = inPieces(packed, of: 1 + packed.count / 3) else {
-            return unpacked == nil ? nil : "pieces of the input are refused"
+        guard let pieces = inPieces(compressed, of: 1 + compressed.count / 3) else {
+            return decompressed == nil ? nil : "pieces of the input are refused"
         }
-        return pieces == unpacked ? nil : "pieces of the input decompress to other bytes"
+        return pieces == decompressed ? nil : "pieces of the input decompress to other bytes"
     }
 
-    private static func inPieces(_ packed: [UInt8], of size: Int) -> [UInt8]? {
-        guard var unpacker = try? Gzip.Unpacker() else { return nil }
-        var unpacked: [UInt8] = []
-        for start in stride(from: 0, to: packed.count, by: size) {
-            let piece = Array(packed[start..<min(start + size, packed.count)])
-            do { try unpacker.append(piece, to: &unpacked, limit: limit) } catch { return nil }
+    private static func inPieces(_ compressed: [UInt8], of size: Int) -> [UInt8]? {
+        guard var decompressor = try? Gzip.Unpacker() else { return nil }
+        var decompressed: [UInt8] = []
+        for start in stride(from: 0, to: compressed.count, by: size) {
+            let piece = Array(compressed[start..<min(start + size, compressed.count)])
+            do { try decompressor.append(piece, to: &decompressed, limit: limit) } catch { return nil }
         }
-        return unpacker.isAtEnd ? unpacked : nil
+        return decompressor.isAtEnd ? decompressed : nil
     }
 
     /// Checks that a compressed body decompresses to itself, alone and concatenated, and that a truncated one does not.
     private static func whole(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
-        guard let packed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else {
+        guard let compressed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else {
             return "the input can't be compressed"
         }
-        guard Gzip.isGzip(packed) else { return "the compressed input is not recognized as gzip" }
-        guard (try? Gzip.decompress(packed, limit: bytes.count)) == bytes else {
+        guard Gzip.isGzip(compressed) else { return "the compressed input is not recognized as gzip" }
+        guard (try? Gzip.decompress(compressed, limit: bytes.count)) == bytes else {
             return "the compressed input decompresses to other bytes"
         }
-        guard (try? Gzip.decompress(packed + packed, limit: 2 * bytes.count)) == bytes + bytes else {
+        guard (try? Gzip.decompress(compressed + compressed, limit: 2 * bytes.count)) == bytes + bytes else {
             return "two members decompress to other bytes"
         }
-        summary.noteSize(packed.count)
-        if !bytes.isEmpty, (try? Gzip.decompress(packed, limit: bytes.count - 1)) != nil {
+        summary.noteSize(compressed.count)
+        if !bytes.isEmpty, (try? Gzip.decompress(compressed, limit: bytes.count - 1)) != nil {
             return "the limit is exceeded"
         }
         // All truncations of short bodies, and some of longer ones. A header has ten bytes, a trailer eight.
-        for end in stride(from: packed.count - 1, through: 0, by: -max(1, packed.count / 40)) {
-            if (try? Gzip.decompress(Array(packed[..<end]), limit: limit)) != nil {
-                return "\(end) of \(packed.count) bytes are accepted as the whole body"
+        for end in stride(from: compressed.count - 1, through: 0, by: -max(1, compressed.count / 40)) {
+            if (try? Gzip.decompress(Array(compressed[..<end]), limit: limit)) != nil {
+                return "\(end) of \(compressed.count) bytes are accepted as the whole body"
             }
         }
         return nil
@@ -92,12 +92,12 @@ extension FuzzTarget {
         guard let count = bytes.first, bytes.count > 1 else { return nil }
         let piece = Array(bytes.dropFirst())
         let large = Array(repeatElement(piece, count: 1 + Int(count) * 40).joined())
-        guard let packed = Gzip.compress(large) else { return "the input can't be compressed" }
+        guard let compressed = Gzip.compress(large) else { return "the input can't be compressed" }
         summary.noteSize(large.count)
         let before = peakMemory()
         do throws(GzipError) {
-            let unpacked = try Gzip.decompress(packed, limit: limit)
-            guard large.count <= limit, unpacked == large else {
+            let decompressed = try Gzip.decompress(compressed, limit: limit)
+            guard large.count <= limit, decompressed == large else {
                 return "the compressed input decompresses to other bytes"
             }
         } catch {
@@ -109,14 +109,14 @@ extension FuzzTarget {
     /// Checks that a compressed body with a changed byte is rejected, or has the same result if that byte is not
     /// significant.
     private static func spoiled(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
-        guard let seed = bytes.first, var packed = Gzip.compress(bytes) else { return nil }
-        let index = Int(seed) % packed.count
-        packed[index] ^= 1 << (bytes.count % 8)
-        guard let unpacked = try? Gzip.decompress(packed, limit: limit) else {
+        guard let seed = bytes.first, var compressed = Gzip.compress(bytes) else { return nil }
+        let index = Int(seed) % compressed.count
+        compressed[index] ^= 1 << (bytes.count % 8)
+        guard let decompressed = try? Gzip.decompress(compressed, limit: limit) else {
             summary.note(index)
             return nil
         }
-        return unpacked == bytes ? nil : "a damaged body decompresses to other bytes"
+        return decompressed == bytes ? nil : "a damaged body decompresses to other bytes"
     }
 
     /// Returns the peak memory of the process, in bytes.

@@ -113,7 +113,7 @@ struct WrittenValue: Sendable {
     /// The value as JSON, in one form; nil until first use.
     private(set) var text: [UInt8]?
     /// The gzip-compressed text. Empty if compression does not make it smaller; nil until first use.
-    private var packed: [UInt8]?
+    private var compressed: [UInt8]?
     /// The value's ETag.
     private(set) var tag: String?
 
@@ -122,14 +122,14 @@ struct WrittenValue: Sendable {
     var isEmpty: Bool { text == nil && tag == nil }
 
     /// Memory of the encodings in bytes.
-    var bytes: Int { (text?.capacity ?? 0) + (packed?.capacity ?? 0) + (tag?.utf8.count ?? 0) }
+    var bytes: Int { (text?.capacity ?? 0) + (compressed?.capacity ?? 0) + (tag?.utf8.count ?? 0) }
 
     /// Returns whether an answer needs no further encoding.
     ///
-    /// - Parameter packedFrom: minimum size in bytes from which texts are compressed; nil for no compression.
-    func suffices(packedFrom: Int?, tag wantsTag: Bool) -> Bool {
+    /// - Parameter compressedFrom: minimum size in bytes from which texts are compressed; nil for no compression.
+    func suffices(compressedFrom: Int?, tag wantsTag: Bool) -> Bool {
         guard let text, !wantsTag || tag != nil else { return false }
-        return packed != nil || packedFrom.map { text.count < $0 } ?? true
+        return compressed != nil || compressedFrom.map { text.count < $0 } ?? true
     }
 
     mutating func text(_ make: () -> [UInt8]) -> [UInt8] {
@@ -147,12 +147,12 @@ struct WrittenValue: Sendable {
     }
 
     /// Returns the gzip-compressed text; nil if compression does not make it smaller, or there is no text.
-    mutating func packedText() -> [UInt8]? {
-        if packed == nil, let text {
+    mutating func compressedText() -> [UInt8]? {
+        if compressed == nil, let text {
             let made = Gzip.compress(text) ?? []
             // Copies the bytes, because the compressor's buffer is as large as the text.
-            packed = made.count < text.count ? Array(made[...]) : []
+            compressed = made.count < text.count ? Array(made[...]) : []
         }
-        return packed.flatMap { $0.isEmpty ? nil : $0 }
+        return compressed.flatMap { $0.isEmpty ? nil : $0 }
     }
 }

@@ -114,7 +114,7 @@ struct ReadJob: Sendable {
     /// Returns whether the cached encodings suffice for the answer.
     func isAnswered(by written: WrittenValue) -> Bool {
         if let tag = written.tag, isKnown(tag) { return true }
-        return written.suffices(packedFrom: options.gzipFromBytes, tag: wantsETag)
+        return written.suffices(compressedFrom: options.gzipFromBytes, tag: wantsETag)
     }
 
     /// Creates the answer without caching.

@@ -52,9 +52,9 @@ struct Reply: Sendable {
         }
         if let least = options.gzipFromBytes {
             headers.add("Vary", "Accept-Encoding")
-            if body.count >= least, let packed = written.packedText() {
+            if body.count >= least, let compressed = written.compressedText() {
                 headers.add("Content-Encoding", "gzip")
-                body = packed
+                body = compressed
             }
         }
         self.headers = headers

@@ -174,9 +174,9 @@ public struct PastTree {
                 let changes = narrowed(part)
                 application.take(changes)
                 meter?.grew(by: changes)
-                if var packer = meter?.packer(for: application.root) {
-                    application.pack(with: &packer)
-                    meter?.wasPacked(application.root, packer)
+                if var pager = meter?.pager(for: application.root) {
+                    application.pageOut(with: &pager)
+                    meter?.notePaging(application.root, pager)
                 }
                 number += 1
                 // Later passes read parts again that have been counted.

@@ -161,7 +161,7 @@ extension LogConnection {
                 }
             }
             chunk += 1
-            if let packer = meter?.packer(whileReading: builder.heapBytesInMemory) { builder.beginPacking(packer) }
+            if let pager = meter?.pager(whileReading: builder.heapBytesInMemory) { builder.beginPagingOut(pager) }
             try progress(rowCount)
         }
         let expected = try known.int64(0, 0)

@@ -13,7 +13,7 @@ public protocol TreeMemoryBudget: AnyObject, Sendable {
     var isOver: Bool { get }
 
     /// Returns a packer that pages out a tree under construction, or nil if memory suffices or there is no page file.
-    func packer() -> TreePager?
+    func pager() -> TreePager?
 }
 
 /// Tracks the memory of one tree while it is built and entries are applied to it, and has it paged out when it grows
@@ -52,14 +52,14 @@ public struct TreeMeter {
 
     /// Returns the tree, paged out if the budget is exceeded.
     mutating func settled(_ root: Node) -> Node {
-        guard var packer = packer(for: root) else { return root }
-        let packed = packer.pack(root)
-        wasPacked(packed, packer)
-        return packed
+        guard var pager = pager(for: root) else { return root }
+        let pagedOut = pager.pageOut(root)
+        notePaging(pagedOut, pager)
+        return pagedOut
     }
 
-    /// Returns a packer if the tree has grown enough for paging out to be worthwhile. Call `wasPacked` with the result.
-    mutating func packer(for root: Node) -> TreePager? {
+    /// Returns a packer if the tree has grown enough for paging out to be worthwhile. Call `notePaging` with the result.
+    mutating func pager(for root: Node) -> TreePager? {
         guard grown >= max(room.leastBytes, wasFull ? counted : 0) else { return nil }
         if sharesBase {
             room.takes(bytes: min(grown, root.rowCount * Self.bytesOfRow))
@@ -68,12 +68,12 @@ public struct TreeMeter {
             if grown > counted { count(root) }
             room.takes(bytes: counted + grown)
         }
-        return room.packer()
+        return room.pager()
     }
 
-    mutating func wasPacked(_ root: Node, _ packer: TreePager) {
-        wasFull = packer.hasEnded
-        if packer.packedRows > 0 { hasPages = true }
+    mutating func notePaging(_ root: Node, _ pager: TreePager) {
+        wasFull = pager.hasEnded
+        if pager.pagedRows > 0 { hasPages = true }
         count(root)
     }
 
@@ -86,12 +86,12 @@ public struct TreeMeter {
     }
 
     /// Returns a packer for a tree that is being read and has about `bytes` in memory, or nil.
-    mutating func packer(whileReading bytes: Int) -> TreePager? {
+    mutating func pager(whileReading bytes: Int) -> TreePager? {
         room.takes(bytes: bytes)
-        guard bytes - counted >= room.leastBytes, let packer = room.packer() else { return nil }
+        guard bytes - counted >= room.leastBytes, let pager = room.pager() else { return nil }
         // The packer reduces the memory. If the page file is full, the next attempt follows after more growth.
         counted = bytes
         hasPages = true
-        return packer
+        return pager
     }
 }

@@ -18,7 +18,7 @@ public final class Importer {
         public init() {}
 
         /// An empty pack with the size that is sent at once.
-        public var pack: RowPack { RowPack(bytes: bufferBytes, rows: rowsPerChunk) }
+        public var batch: RowBatch { RowBatch(bytes: bufferBytes, rows: rowsPerChunk) }
     }
 
     private let connection: LogConnection
@@ -37,7 +37,7 @@ public final class Importer {
     private var isOpen = false
     private var part: Int32 = 0
     /// Rows added one by one and not sent yet.
-    private var collected: RowPack
+    private var collected: RowBatch
     private var rowsInChunk = 0
     private var rowsToSkip = 0
     /// The number of rows added, including those of an earlier run.
@@ -75,7 +75,7 @@ public final class Importer {
         self.destination = destination
         self.path = path
         self.settings = settings
-        collected = settings.pack
+        collected = settings.batch
         self.fingerprint = settings.rowsPerChunk == nil ? nil : fingerprint
         do {
             rowsToSkip = try savedProgress()
@@ -100,14 +100,14 @@ public final class Importer {
     }
 
     /// Adds the next rows, in the order of the source. Must not be combined with adding single rows.
-    public func add(_ pack: RowPack) throws(LogStoreError) {
-        var next = min(max(0, rowsToSkip - rowsDone), pack.count)
+    public func add(_ batch: RowBatch) throws(LogStoreError) {
+        var next = min(max(0, rowsToSkip - rowsDone), batch.count)
         rowsDone += next
         try whole { () throws in
-            while next < pack.count {
+            while next < batch.count {
                 if !isOpen { try begin() }
-                let count = min(pack.count - next, (settings.rowsPerChunk ?? .max) - rowsInChunk)
-                try send(pack, next..<next + count)
+                let count = min(batch.count - next, (settings.rowsPerChunk ?? .max) - rowsInChunk)
+                try send(batch, next..<next + count)
                 next += count
                 rowsDone += count
                 rowsInChunk += count
@@ -160,7 +160,7 @@ public final class Importer {
 
     /// - Parameter isEmpty: whether no rows follow.
     private func begin(isEmpty: Bool = false) throws {
-        try connection.choosePacking()
+        try connection.chooseCompression()
         let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
         if let last = lastSeq > 0 ? lastSeq : plannedHead { try refuseOthersWrites(after: last, through: head) }
         seq = head + 1
@@ -204,11 +204,11 @@ public final class Importer {
     }
 
     /// Sends rows to the tree with COPY, and to the log as a part.
-    private func send(_ pack: RowPack, _ rows: Range<Int>) throws {
+    private func send(_ batch: RowBatch, _ rows: Range<Int>) throws {
         guard !rows.isEmpty else { return }
         let (namespace, version) = (destination.id, seq)
         try connection.postgres.copyIn(RowCopy.sql) { writer in
-            try pack.forEach(rows) { (path, value) throws(PostgresError) in
+            try batch.forEach(rows) { (path, value) throws(PostgresError) in
                 try RowCopy.write(namespace, path, value, version, to: &writer)
             }
         }
@@ -216,18 +216,18 @@ public final class Importer {
         parameters.appendInt8(destination.id)
         parameters.appendInt8(seq)
         parameters.appendInt4(part)
-        parameters.appendJSON(Self.logPart(pack, rows))
+        parameters.appendJSON(Self.logPart(batch, rows))
         _ = try connection.postgres.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters)
         part += 1
     }
 
-    private static func logPart(_ pack: RowPack, _ rows: Range<Int>) -> [UInt8] {
+    private static func logPart(_ batch: RowBatch, _ rows: Range<Int>) -> [UInt8] {
         var text: [UInt8] = []
-        text.reserveCapacity(pack.bytes.count + rows.count * 6)
+        text.reserveCapacity(batch.bytes.count + rows.count * 6)
         var keys = JSONWriter(form: .export)
         var isFirst = true
-        pack.forEach(rows) { path, value in
+        batch.forEach(rows) { path, value in
             text.append(isFirst ? UInt8(ascii: "{") : UInt8(ascii: ","))
             isFirst = false
             keys.removeAll()

@@ -93,7 +93,7 @@ public struct BulkApplication: Sendable {
     }
 
     /// Pages out the tree that was built so far.
-    public mutating func pack(with packer: inout TreePager) { root = packer.pack(root) }
+    public mutating func pageOut(with pager: inout TreePager) { root = pager.pageOut(root) }
 
     /// Ends a pass over all parts. Returns true if another pass is needed.
     public mutating func goesOn() -> Bool {

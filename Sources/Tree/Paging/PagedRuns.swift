@@ -12,26 +12,26 @@ struct PagedRuns {
     private var runs: [ChildMap] = []
 
     /// - Parameter isSorted: whether the entries are ordered by their keys. If not, they are sorted in place.
-    mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ packer: inout TreePager?) {
+    mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ pager: inout TreePager?) {
         if !isSorted { ChildMap.normalize(&entries) }
         if entries.isEmpty { return }
         let run = ChildMap(sorted: entries)
-        runs.append(packer?.pack(run) ?? run)
+        runs.append(pager?.pageOut(run) ?? run)
     }
 
     /// Pages out the runs that are in memory.
-    mutating func pack(_ packer: inout TreePager) {
-        for index in runs.indices { runs[index] = packer.pack(runs[index]) }
+    mutating func pageOut(_ pager: inout TreePager) {
+        for index in runs.indices { runs[index] = pager.pageOut(runs[index]) }
     }
 
     /// Returns all children, and empties this value.
-    mutating func joined(_ packer: inout TreePager?) -> ChildMap {
+    mutating func joined(_ pager: inout TreePager?) -> ChildMap {
         while !areInOrder {
             // Each run that is being read has a page in memory, so only a few are read at a time.
             var merged: [ChildMap] = []
             for first in stride(from: 0, to: runs.count, by: Self.mostRead) {
                 let range = first..<min(first + Self.mostRead, runs.count)
-                merged.append(Self.joined(Self.merged(&runs, range, &packer)))
+                merged.append(Self.joined(Self.merged(&runs, range, &pager)))
             }
             runs = merged
         }
@@ -66,16 +66,16 @@ struct PagedRuns {
     /// Returns the content of some runs as runs that follow one another. The old runs are released on the way, so that their
     /// pages are free for the new ones.
     private static func merged(
-        _ runs: inout [ChildMap], _ range: Range<Int>, _ packer: inout TreePager?
+        _ runs: inout [ChildMap], _ range: Range<Int>, _ pager: inout TreePager?
     ) -> [ChildMap] {
         var heap = RunHeap(&runs, range)
         var made: [ChildMap] = []
         var entries = ContiguousArray<ChildMap.Entry>()
         var bytes = 0
-        let most = packer?.sizes.bytesOfRun ?? .max
-        func end(_ entries: ContiguousArray<ChildMap.Entry>, _ packer: inout TreePager?) {
+        let most = pager?.sizes.bytesOfRun ?? .max
+        func end(_ entries: ContiguousArray<ChildMap.Entry>, _ pager: inout TreePager?) {
             let run = ChildMap(sorted: entries)
-            made.append(packer?.pack(run) ?? run)
+            made.append(pager?.pageOut(run) ?? run)
         }
         while let entry = heap.next() {
             if let last = entries.last, last.key == entry.key { entries.removeLast() }
@@ -84,11 +84,11 @@ struct PagedRuns {
             guard bytes >= most, entries.count > 1 else { continue }
             // The last entry is kept back, because the next one may have the same key.
             let last = entries.removeLast()
-            end(entries, &packer)
+            end(entries, &pager)
             entries = [last]
             bytes = last.node.heapBytes
         }
-        if !entries.isEmpty { end(entries, &packer) }
+        if !entries.isEmpty { end(entries, &pager) }
         return made
     }
 }

@@ -36,9 +36,9 @@ public struct TreePager {
     private let goesOn: @Sendable () -> Bool
     private var writer = ByteWriter()
     /// The number of the tree's rows in pages that this packer has created.
-    public private(set) var packedRows = 0
+    public private(set) var pagedRows = 0
     /// The approximate size of the content of these pages in memory, in bytes.
-    public private(set) var packedHeapBytes = 0
+    public private(set) var pagedHeapBytes = 0
     /// Whether the packer has ended, because the keeper had no space or `goesOn` returned false. No more pages are created
     /// then.
     public private(set) var hasEnded = false
@@ -53,9 +53,9 @@ public struct TreePager {
     }
 
     /// Returns the tree with all parts in pages that are not in pages yet. Small parts stay as they are.
-    public mutating func pack(_ node: Node) -> Node {
+    public mutating func pageOut(_ node: Node) -> Node {
         guard case .branch(let branch) = node else { return node }
-        return Self.node(branch, Self.levelled(pack(branch.children.root).slab))
+        return Self.node(branch, Self.levelled(pageOut(branch.children.root).slab))
     }
 
     /// Deeper trees are rebuilt with fewer levels: a part that is divided repeatedly while it grows gets one level deeper each
@@ -81,13 +81,13 @@ public struct TreePager {
     }
 
     /// Returns some of a branch's children in pages. Here small parts become pages, too.
-    mutating func pack(_ children: ChildMap) -> ChildMap {
-        let packed = pack(children.root)
-        return ChildMap(root: packed.isWhole ? page(packed.slab) : packed.slab)
+    mutating func pageOut(_ children: ChildMap) -> ChildMap {
+        let pagedOut = pageOut(children.root)
+        return ChildMap(root: pagedOut.isWhole ? page(pagedOut.slab) : pagedOut.slab)
     }
 
     /// A slab after its parts were put into pages, where worthwhile.
-    private struct Packed {
+    private struct PagedOut {
         let slab: ChildMap.Slab
         /// The approximate size of a page with this slab, in bytes.
         let bytes: Int
@@ -95,15 +95,15 @@ public struct TreePager {
         let isWhole: Bool
     }
 
-    private mutating func pack(_ slab: ChildMap.Slab) -> Packed {
+    private mutating func pageOut(_ slab: ChildMap.Slab) -> PagedOut {
         switch slab {
-        case .paged: return Packed(slab: slab, bytes: 0, isWhole: false)
-        case .entries(let entries): return pack(entries)
+        case .paged: return PagedOut(slab: slab, bytes: 0, isWhole: false)
+        case .entries(let entries): return pageOut(entries)
         case .inner(let inner):
-            let parts = inner.slabs.map { pack($0) }
+            let parts = inner.slabs.map { pageOut($0) }
             let bytes = parts.reduce(0) { $0 + $1.bytes }
             if bytes <= sizes.target, parts.allSatisfy(\.isWhole) {
-                return Packed(slab: slab, bytes: bytes, isWhole: true)
+                return PagedOut(slab: slab, bytes: bytes, isWhole: true)
             }
             var slabs = ContiguousArray<ChildMap.Slab>()
             for group in groups(parts.map { ($0.bytes, $0.isWhole) }) {
@@ -114,12 +114,12 @@ public struct TreePager {
                     slabs.append(contentsOf: members)
                 }
             }
-            return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
+            return PagedOut(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
         }
     }
 
-    private mutating func pack(_ entries: ContiguousArray<ChildMap.Entry>) -> Packed {
-        var packed = entries
+    private mutating func pageOut(_ entries: ContiguousArray<ChildMap.Entry>) -> PagedOut {
+        var pagedOut = entries
         var sums: [(bytes: Int, isWhole: Bool)] = []
         sums.reserveCapacity(entries.count)
         for (index, entry) in entries.enumerated() {
@@ -128,22 +128,22 @@ public struct TreePager {
                 sums.append((keyBytes + Self.bytes(of: entry.node), true))
                 continue
             }
-            let below = pack(branch.children.root)
+            let below = pageOut(branch.children.root)
             sums.append((keyBytes + below.bytes + Self.bytes(of: branch.priority), below.isWhole))
             if !below.isWhole {
-                packed[index] = .init(key: entry.key, node: Self.node(branch, Self.levelled(below.slab)))
+                pagedOut[index] = .init(key: entry.key, node: Self.node(branch, Self.levelled(below.slab)))
             }
         }
         let bytes = sums.reduce(0) { $0 + $1.bytes }
         if bytes <= sizes.target, sums.allSatisfy(\.isWhole) {
-            return Packed(slab: .entries(entries), bytes: bytes, isWhole: true)
+            return PagedOut(slab: .entries(entries), bytes: bytes, isWhole: true)
         }
         var slabs = ContiguousArray<ChildMap.Slab>()
         for group in groups(sums) {
-            let slab = ChildMap.Slab.entries(ContiguousArray(packed[group.range]))
+            let slab = ChildMap.Slab.entries(ContiguousArray(pagedOut[group.range]))
             slabs.append(group.isPage ? page(slab) : slab)
         }
-        return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
+        return PagedOut(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
     }
 
     /// Neighbours that go into one page, or stay together without one.
@@ -211,8 +211,8 @@ public struct TreePager {
             hasEnded = true
             return slab
         }
-        packedRows += slab.rowCount
-        packedHeapBytes += paged.heapBytes
+        pagedRows += slab.rowCount
+        pagedHeapBytes += paged.heapBytes
         return .paged(paged)
     }
 }

@@ -124,11 +124,11 @@ import Tree
         let logger = Logger(level: .error, descriptor: -1)
         let file = try PageFile(in: directory, mostBytes: 1 << 30, logger) { fatalError($0) }
         let pages = TreePages(file, MemoryTotal(budget: 1 << 20))
-        var packer = TreePager(pages)
-        let packed = packer.pack(Self.tree(1))
+        var pager = TreePager(pages)
+        let compressed = pager.batch(Self.tree(1))
         let world = World(bytes: 2 << 20)
-        #expect(world.look([packed, Self.tree(2)], idle: [0, 1]) == [1])
-        #expect(world.budget.total.bytes == packed.heapBytesOfTree + NamespaceMemory.bytesBesidesTree)
+        #expect(world.look([compressed, Self.tree(2)], idle: [0, 1]) == [1])
+        #expect(world.budget.total.bytes == compressed.heapBytesOfTree + NamespaceMemory.bytesBesidesTree)
     }
 
     /// Checks that nothing is counted without separate trees.

@@ -106,9 +106,11 @@ import Wire
 
     @Test func longAnswersArePacked() throws {
         let long = "\"" + String(repeating: "x", count: 2_000) + "\""
-        let packed = try read("/x.json", [("Accept-Encoding", "gzip")], long)
-        #expect(packed.headers.value("content-encoding") == "gzip" && packed.headers.value("vary") == "Accept-Encoding")
-        #expect(String(decoding: try Gzip.decompress(packed.body, limit: 10_000), as: UTF8.self) == long)
+        let compressed = try read("/x.json", [("Accept-Encoding", "gzip")], long)
+        #expect(
+            compressed.headers.value("content-encoding") == "gzip"
+                && compressed.headers.value("vary") == "Accept-Encoding")
+        #expect(String(decoding: try Gzip.decompress(compressed.body, limit: 10_000), as: UTF8.self) == long)
         let short = try read("/x.json", [("Accept-Encoding", "gzip")])
         #expect(short.headers.value("content-encoding") == nil && short.headers.value("vary") == "Accept-Encoding")
         #expect(text(short) == Self.value)

@@ -123,24 +123,24 @@ import Tree
 
     @Test func whatWasPackedIsNotPackedAgain() throws {
         var value = WrittenValue()
-        #expect(value.packedText() == nil)
-        #expect(!value.suffices(packedFrom: nil, tag: false))
+        #expect(value.compressedText() == nil)
+        #expect(!value.suffices(compressedFrom: nil, tag: false))
         let text = value.text { Array(repeating: UInt8(ascii: "7"), count: 4_000) }
-        #expect(value.suffices(packedFrom: nil, tag: false))
-        #expect(!value.suffices(packedFrom: 1, tag: false))
-        #expect(value.suffices(packedFrom: 4_001, tag: false))
-        let made = value.packedText()
-        let packed = try #require(made)
-        #expect(try Gzip.decompress(packed, limit: 10_000) == text)
-        #expect(value.suffices(packedFrom: 1, tag: false))
+        #expect(value.suffices(compressedFrom: nil, tag: false))
+        #expect(!value.suffices(compressedFrom: 1, tag: false))
+        #expect(value.suffices(compressedFrom: 4_001, tag: false))
+        let made = value.compressedText()
+        let compressed = try #require(made)
+        #expect(try Gzip.decompress(compressed, limit: 10_000) == text)
+        #expect(value.suffices(compressedFrom: 1, tag: false))
         #expect(value.tag { "tag" } == "tag")
-        #expect(value.suffices(packedFrom: 1, tag: true))
+        #expect(value.suffices(compressedFrom: 1, tag: true))
         #expect(value.text { [] } == text)
         #expect(value.tag { "other" } == "tag")
         // A value that cannot be compressed is not compressed again.
         var short = WrittenValue(text: [1, 2, 3])
-        #expect(short.packedText() == nil)
-        #expect(short.suffices(packedFrom: 1, tag: false))
+        #expect(short.compressedText() == nil)
+        #expect(short.suffices(compressedFrom: 1, tag: false))
     }
 
     /// Checks over HTTP that every form is answered correctly before and after a write, with and without the cache.
@@ -161,13 +161,13 @@ import Tree
                     #expect(plain.text == String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self))
                     let pretty = try client.request("GET", "/a/v.json?print=pretty")
                     #expect(try JSONParser.parse(pretty.text) == node)
-                    let packed = try client.request("GET", "/a/v.json", ["Accept-Encoding": "gzip"])
-                    let isPacked = packed.headers["content-encoding"] == "gzip"
-                    #expect(isPacked == (plain.body.count > 1_024))
+                    let compressed = try client.request("GET", "/a/v.json", ["Accept-Encoding": "gzip"])
+                    let isCompressed = compressed.headers["content-encoding"] == "gzip"
+                    #expect(isCompressed == (plain.body.count > 1_024))
                     #expect(
-                        isPacked
-                            ? try Gzip.decompress(packed.body, limit: 1_000_000) == plain.body
-                            : packed.body == plain.body)
+                        isCompressed
+                            ? try Gzip.decompress(compressed.body, limit: 1_000_000) == plain.body
+                            : compressed.body == plain.body)
                     let tagged = try client.request("GET", "/a/v.json", ["X-Firebase-ETag": "true"])
                     #expect(tagged.headers["etag"] == node.hash)
                     #expect(tagged.body == plain.body)

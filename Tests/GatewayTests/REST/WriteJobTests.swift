@@ -143,11 +143,12 @@ import Wire
     @Test(arguments: ["gzip", "x-gzip", "GZIP"])
     func packedBodiesAreUnpacked(_ encoding: String) throws {
         let text = "{\"a\":\"" + String(repeating: "x", count: 1_000) + "\"}"
-        let packed = try #require(Gzip.compress(Array(text.utf8)))
+        let compressed = try #require(Gzip.compress(Array(text.utf8)))
         let call = try TestCall("PUT", "/a.json", [("Content-Encoding", encoding)], body: "?")
         let parsed = try call.with { call, services in
             let job = WriteJob(
-                try Self.replacingBody(call, packed), services.settings, WritePermission(.allowAll, call.auth, now: 0),
+                try Self.replacingBody(call, compressed), services.settings,
+                WritePermission(.allowAll, call.auth, now: 0),
                 name: nil)
             #expect(job.isHeavy, "however short it is")
             return try job.run().get()
@@ -175,12 +176,12 @@ import Wire
 
     /// Checks that a short compressed body that expands beyond the limit is refused.
     @Test func whatUnpacksToTooMuchIsRefused() throws {
-        let packed = try #require(Gzip.compress(Array(repeating: UInt8(ascii: " "), count: 100_000)))
+        let compressed = try #require(Gzip.compress(Array(repeating: UInt8(ascii: " "), count: 100_000)))
         let result = try TestCall("PUT", "/a.json").with { call, services in
             var settings = services.settings
             settings.maxPlainBodyBytes = 50_000
             return WriteJob(
-                try Self.replacingBody(call, packed), settings, WritePermission(.allowAll, call.auth, now: 0),
+                try Self.replacingBody(call, compressed), settings, WritePermission(.allowAll, call.auth, now: 0),
                 name: nil
             ).run()
         }

@@ -5,7 +5,7 @@ import Testing
 /// Checks trees that are paged out while they are built.
 struct PagedBuilderProperties {
     @Test(arguments: 0..<80 as Range<UInt64>)
-    func `as without pages, whenever packing begins`(seed: UInt64) {
+    func `as without pages, whenever pagingOut begins`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         let pages = TestPages()
         let plain = generator.wideTree()
@@ -13,7 +13,7 @@ struct PagedBuilderProperties {
         let begin = generator.random.below(rows.count)
         var builder = TreeBuilder()
         for (index, (path, value)) in rows.enumerated() {
-            if index == begin { builder.beginPacking(pages.packer()) }
+            if index == begin { builder.beginPagingOut(pages.pager()) }
             if generator.random.oneIn(9) { pages.takeOut() }
             if generator.random.oneIn(9) {
                 builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
@@ -31,7 +31,7 @@ struct PagedBuilderProperties {
     @Test func `keys whose bytes have another order`() {
         let pages = TestPages()
         var builder = TreeBuilder()
-        builder.beginPacking(pages.packer())
+        builder.beginPagingOut(pages.pager())
         let numbers = (0..<3_000).map { String($0 - 100) }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
         for number in numbers {
             Array("/list/\(number)/value".utf8).withUnsafeBytes { builder.add($0, .string(number)) }
@@ -49,23 +49,23 @@ struct PagedBuilderProperties {
     }
 
     /// If the page keeper is full, the rest stays in memory until another packer is set.
-    @Test func `another packer comes where one has ended`() {
+    @Test func `another pager comes where one has ended`() {
         let full = TestPages(room: 10)
         let pages = TestPages()
         var builder = TreeBuilder()
-        var states = [builder.isPacking]
-        builder.beginPacking(full.packer())
-        states.append(builder.isPacking)
+        var states = [builder.isPagingOut]
+        builder.beginPagingOut(full.pager())
+        states.append(builder.isPagingOut)
         for number in 100_000..<110_000 {
             Array("/m\(number)/text".utf8).withUnsafeBytes { builder.add($0, .string("hello \(number)")) }
             if number == 105_000 {
-                states.append(builder.isPacking)
+                states.append(builder.isPagingOut)
                 let bytes = builder.heapBytesInMemory
                 #expect(bytes > 400_000 && full.count == 10)
-                builder.beginPacking(pages.packer())
+                builder.beginPagingOut(pages.pager())
             }
         }
-        states.append(builder.isPacking)
+        states.append(builder.isPagingOut)
         let bytes = builder.heapBytesInMemory
         #expect(bytes < 50_000 && states == [false, true, false, true])
         let built = builder.finish()
@@ -92,7 +92,7 @@ struct PagedBuilderProperties {
     @Test func `little of a large tree is in memory while it is built`() {
         let pages = TestPages()
         var builder = TreeBuilder()
-        builder.beginPacking(pages.packer())
+        builder.beginPagingOut(pages.pager())
         var most = 0
         for number in 100_000..<120_000 {
             Array("/rooms/a/messages/m\(number)/text".utf8).withUnsafeBytes {

@@ -5,12 +5,12 @@ import Testing
 /// Checks that a tree with pages equals the tree without pages, whichever pages are in memory.
 struct PagedTreeProperties {
     @Test(arguments: 0..<60 as Range<UInt64>)
-    func `packed, changed, packed again: as a tree without pages`(seed: UInt64) {
+    func `pagedOut, changed, pagedOut again: as a tree without pages`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         let pages = TestPages()
-        var packer = pages.packer()
+        var pager = pages.pager()
         var plain = generator.wideTree()
-        var paged = packer.pack(plain)
+        var paged = pager.pageOut(plain)
         #expect(pages.count > 0, "seed \(seed): there are pages")
         for step in 0..<40 {
             if generator.random.oneIn(3) { pages.takeOut() }
@@ -23,7 +23,7 @@ struct PagedTreeProperties {
             #expect(Self.rows(beforePaged, paged, path) == Self.rows(before, plain, path), "seed \(seed), step \(step)")
             #expect(
                 paged.rowCount == plain.rowCount && paged.childCount == plain.childCount, "seed \(seed), step \(step)")
-            if generator.random.oneIn(5) { paged = packer.pack(paged) }
+            if generator.random.oneIn(5) { paged = pager.pageOut(paged) }
         }
         pages.takeOut()
         #expect(paged == plain, "seed \(seed)")
@@ -36,9 +36,9 @@ struct PagedTreeProperties {
     func `single children, ranges and ends, with and without what is in memory`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         let pages = TestPages()
-        var packer = pages.packer()
+        var pager = pages.pager()
         let plain = generator.wideTree()
-        let paged = packer.pack(plain)
+        let paged = pager.pageOut(plain)
         guard case .branch(let branch) = plain, case .branch(let other) = paged else { return }
         for entry in branch.children {
             if generator.random.oneIn(7) { pages.takeOut() }
@@ -59,16 +59,16 @@ struct PagedTreeProperties {
     }
 
     /// Push ids are added at the right edge, which is split again and again.
-    @Test func `an appended collection that is packed after each few stays flat`() {
+    @Test func `an appended collection that is pagedOut after each few stays flat`() {
         let pages = TestPages()
-        var packer = pages.packer()
+        var pager = pages.pager()
         var plain = Node.null
         var paged = Node.null
         for number in 0..<3_000 {
             let path = Path([Key("m\(10_000 + number)"), Key("text")])
             plain = plain.replacing(path, with: .string("message \(number)"))
             paged = paged.replacing(path, with: .string("message \(number)"))
-            if number % 7 == 0 { paged = packer.pack(paged) }
+            if number % 7 == 0 { paged = pager.pageOut(paged) }
             if number % 100 == 0 { pages.takeOut() }
         }
         #expect(paged == plain && plain == paged)
@@ -84,8 +84,8 @@ struct PagedTreeProperties {
     /// Pages of a released tree are freed; pages that a later version shares are not.
     @Test func `pages live as long as some tree has them`() throws {
         let pages = TestPages()
-        var packer = pages.packer()
-        var tree: Node? = packer.pack(Self.records(400))
+        var pager = pages.pager()
+        var tree: Node? = pager.pageOut(Self.records(400))
         let all = pages.count
         #expect(all > 10)
         var later = tree?.replacing(path("r00100/name"), with: .string("other"))
@@ -101,8 +101,8 @@ struct PagedTreeProperties {
 
     @Test func `what was used lately stays, what was walked over goes`() throws {
         let pages = TestPages()
-        var packer = pages.packer()
-        let tree = packer.pack(Self.records(400))
+        var pager = pages.pager()
+        let tree = pager.pageOut(Self.records(400))
         pages.takeOut()
         let reads = pages.reads
         _ = tree[path("r00100/name")]
@@ -114,18 +114,18 @@ struct PagedTreeProperties {
 
     @Test func `without room the rest stays as it is`() {
         let pages = TestPages(room: 3)
-        var packer = pages.packer()
+        var pager = pages.pager()
         let plain = Self.records(400)
-        let tree = packer.pack(plain)
-        #expect(packer.hasEnded && pages.count == 3)
+        let tree = pager.pageOut(plain)
+        #expect(pager.hasEnded && pages.count == 3)
         #expect(tree == plain)
     }
 
     /// A paged-out part and its replacement are compared by their parts, in memory or not.
     @Test func `a difference costs what differs`() {
         let pages = TestPages()
-        var packer = pages.packer()
-        let tree = packer.pack(Self.records(2_000))
+        var pager = pages.pager()
+        let tree = pager.pageOut(Self.records(2_000))
         pages.takeOut()
         let later = tree.replacing(path("r00100/name"), with: .string("other"))
         let reads = pages.reads

@@ -95,7 +95,7 @@ final class TestPages: PageKeeper {
         return sizes
     }
 
-    func packer() -> TreePager { TreePager(self, sizes: Self.sizes) }
+    func pager() -> TreePager { TreePager(self, sizes: Self.sizes) }
 }
 
 extension TreeGenerator {

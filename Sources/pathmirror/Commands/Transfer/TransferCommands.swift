@@ -63,8 +63,8 @@ struct ImportCommand: Command {
         let rows = ExportReader(reader, after: first, at: path, settings)
         defer { rows.close() }
         do {
-            while let pack = try rows.next() {
-                try importer.add(pack)
+            while let batch = try rows.next() {
+                try importer.add(batch)
                 progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
                 try console.interruption.check()
             }

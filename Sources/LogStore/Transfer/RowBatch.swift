@@ -2,7 +2,7 @@ public import Tree
 
 /// Rows of a tree to be sent to the database, stored in one buffer. A pack is sent with one COPY and is one part of a
 /// log entry.
-public struct RowPack: Sendable {
+public struct RowBatch: Sendable {
     /// Paths and values as JSON, concatenated.
     private(set) var bytes: [UInt8] = []
     /// The offsets in `bytes` at which each row's path and value end. The next row begins where the value ends.
