@@ -42,7 +42,7 @@ final class Committer {
         while true {
             switch core.jobs.next(for: context.index, again: unfinished) {
             case .work(let namespace): unfinished = workWithOthers(namespace) ?? workAlone(namespace)
-            case .goOn(let progress): unfinished = goOn(progress)
+            case .resume(let progress): unfinished = resume(progress)
             case .stop: return context.connection.drop()
             }
         }
@@ -70,7 +70,7 @@ final class Committer {
     }
 
     /// Continues a batch that this or another committer has begun.
-    private func goOn(_ progress: BatchProgress) -> [LiveNamespace] {
+    private func resume(_ progress: BatchProgress) -> [LiveNamespace] {
         let start = Clock.monotonicNanoseconds
         // A batch of which nothing was sent fails like a new one: each attempt to reach a silent database takes time.
         if progress.lost.isEmpty, !core.health.isUp, !context.connection.answers() {

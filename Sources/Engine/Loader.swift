@@ -45,11 +45,11 @@ final class Loader {
     private func end(_ job: LoadQueue.Job, _ outcome: NamespaceLoader.Outcome) -> Bool {
         switch outcome {
         case .postponed:
-            core.namespaces.beginsAnew(job.name)
+            core.namespaces.restarts(job.name)
             if !core.loads.postpone(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
             return true
         case .askedAgain:
-            core.namespaces.beginsAnew(job.name)
+            core.namespaces.restarts(job.name)
             if !core.loads.putBack(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
             return true
         case .refused: return true

@@ -151,7 +151,7 @@ final class LogReader: Sendable {
                         return true
                     }
                     log.restart(at: last.cursor)
-                case .bulk, .rules, .takenBack, .end: return true
+                case .bulk, .rules, .rolledBack, .end: return true
                 }
             }
             return true

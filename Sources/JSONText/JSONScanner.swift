@@ -72,7 +72,7 @@ public struct JSONScanner {
     /// Skips the separator after a member or element. Returns true for a comma, false for the closing bracket.
     ///
     /// - Throws: `noSeparator`.
-    public mutating func goesOn(closing: UInt8) throws(JSONFault) -> Bool {
+    public mutating func hasNext(closing: UInt8) throws(JSONFault) -> Bool {
         skipSpace()
         if take(UInt8(ascii: ",")) { return true }
         guard take(closing) else { throw fault(.noSeparator) }

@@ -144,8 +144,8 @@ public struct SourceText {
         var members: [SourceValue.Member] = []
         guard scanner.enter(closing: UInt8(ascii: "}")) else { return members }
         var seen: Set<String> = []
-        var goesOn = true
-        while goesOn {
+        var hasNext = true
+        while hasNext {
             scanner.skipSpace()
             let position = position(of: scanner.index)
             let key = try step { (scanner) throws(JSONFault) in try scanner.name() }
@@ -154,8 +154,8 @@ public struct SourceText {
             }
             try step { (scanner) throws(JSONFault) in try scanner.colon() }
             members.append(.init(key: key, position: position, value: try value(depth + 1)))
-            goesOn = try step(in: "expected , or } in an object") { (scanner) throws(JSONFault) in
-                try scanner.goesOn(closing: UInt8(ascii: "}"))
+            hasNext = try step(in: "expected , or } in an object") { (scanner) throws(JSONFault) in
+                try scanner.hasNext(closing: UInt8(ascii: "}"))
             }
         }
         return members
@@ -164,11 +164,11 @@ public struct SourceText {
     private mutating func elements(_ depth: Int) throws(SourceTextError) -> [SourceValue] {
         var elements: [SourceValue] = []
         guard scanner.enter(closing: UInt8(ascii: "]")) else { return elements }
-        var goesOn = true
-        while goesOn {
+        var hasNext = true
+        while hasNext {
             elements.append(try value(depth + 1))
-            goesOn = try step(in: "expected , or ] in an array") { (scanner) throws(JSONFault) in
-                try scanner.goesOn(closing: UInt8(ascii: "]"))
+            hasNext = try step(in: "expected , or ] in an array") { (scanner) throws(JSONFault) in
+                try scanner.hasNext(closing: UInt8(ascii: "]"))
             }
         }
         return elements

@@ -320,7 +320,7 @@ extension LogConnection {
     public var areCommitsOut: Bool { postgres.isPipelineOut }
 
     /// The number of batches in flight: sent and not received.
-    public var commitsUnderWay: Int { sent.count }
+    public var commitsInFlight: Int { sent.count }
 
     /// Sends a batch after those in flight, and does not wait. `canSend` must be true.
     /// Until all batches are received, the connection can't be used for anything else.

@@ -4,7 +4,7 @@ public import Tree
 extension LogConnection {
     /// Reads the tree with its head and rules, in one consistent snapshot.
     public func loadTree(_ namespace: Int64) throws(LogStoreError) -> LoadedTree {
-        guard let loaded = try loadTree(namespace, { _ in .goOn }) else {
+        guard let loaded = try loadTree(namespace, { _ in .proceed }) else {
             preconditionFailure("loadTree stopped without a callback that stops it")
         }
         return loaded
@@ -37,7 +37,7 @@ extension LogConnection {
 
     /// The caller's decision after a progress report.
     public enum LoadStep {
-        case goOn
+        case proceed
         /// Page out the rows read so far and the following ones.
         case pageOut(TreePager)
         case end
@@ -70,7 +70,7 @@ extension LogConnection {
                             let progress = LoadProgress(
                                 rows: rows, heapBytes: builder.heapBytesInMemory, isPagingOut: builder.isPagingOut)
                             switch step(progress) {
-                            case .goOn: break
+                            case .proceed: break
                             case .pageOut(let pager): builder.beginPagingOut(pager)
                             case .end: throw Ended()
                             }

@@ -66,7 +66,7 @@ extension PostgresConnection {
     private var silence: Deadline { .commonSilence(ms: statementTimeoutMilliseconds) }
 
     /// The number of pipelines in flight: sent and not received.
-    public var pipelinesUnderWay: Int { pipelines.count }
+    public var pipelinesInFlight: Int { pipelines.count }
 
     /// Whether everything has been passed to the socket. Does not wait.
     public var isPipelineOut: Bool { link.isOpen && PQflush(link.connection) == 0 }

@@ -83,7 +83,7 @@ public struct ClaimsReader {
             guard names.insert(Array(name.utf8)).inserted else { throw .malformed("a duplicate name") }
             try step { (scanner) throws(JSONFault) in try scanner.colon() }
             claims.append(name, try value())
-        } while try step { (scanner) throws(JSONFault) in try scanner.goesOn(closing: UInt8(ascii: "}")) }
+        } while try step { (scanner) throws(JSONFault) in try scanner.hasNext(closing: UInt8(ascii: "}")) }
         return claims
     }
 
@@ -94,7 +94,7 @@ public struct ClaimsReader {
         defer { depth -= 1 }
         repeat {
             values.append(try value())
-        } while try step { (scanner) throws(JSONFault) in try scanner.goesOn(closing: UInt8(ascii: "]")) }
+        } while try step { (scanner) throws(JSONFault) in try scanner.hasNext(closing: UInt8(ascii: "]")) }
         return values
     }
 

@@ -67,7 +67,7 @@ import Testing
         for name in ["a", "b", "c"] { jobs.add(.work(.test(name: name))) }
         #expect(jobs.next(for: 0).kind == "work a")
         #expect(jobs.takeNamespace()?.name == "b")
-        jobs.addFirst(["x", "y"].map { .goOn(BatchProgress([], in: .test(name: $0), isContended: false)) })
+        jobs.addFirst(["x", "y"].map { .resume(BatchProgress([], in: .test(name: $0), isContended: false)) })
         #expect(jobs.takeNamespace() == nil)
         #expect((0..<3).map { _ in jobs.next(for: 0).kind } == ["go on x", "go on y", "work c"])
         #expect(!jobs.isWaitedFor && jobs.takeNamespace() == nil)
@@ -117,7 +117,7 @@ extension CommitterJobs.Job {
     var kind: String {
         switch self {
         case .work(let namespace): "work \(namespace.name)"
-        case .goOn(let progress): "go on \(progress.namespace.name)"
+        case .resume(let progress): "go on \(progress.namespace.name)"
         case .stop: "stop"
         }
     }

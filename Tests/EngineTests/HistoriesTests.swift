@@ -18,7 +18,7 @@ import Tree
             let listener = RecordingListener()
             listener.started(namespace.subscribe(listener, at: .root), at: .root)
             try whileDown(proxy, engine) {
-                try Self.takeBack(url, to: 1)
+                try Self.rollBack(url, to: 1)
                 try withDirectEngine(url) { other in
                     let writer = try other.namespace()
                     for number in 0..<written { _ = writer.write(.set("y/\(number)", .int(1))) }
@@ -33,8 +33,8 @@ import Tree
             #expect(eventually { engine.engine.health.isUp })
             #expect(namespace.write(.increment("x"))?.committedSeq == head + 1)
             #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(2))
-            #expect(engine.metrics.takenBack.current == 1)
-            #expect(engine.metrics.takenBackEntries.current == 3)
+            #expect(engine.metrics.rolledBack.current == 1)
+            #expect(engine.metrics.rolledBackEntries.current == 3)
             #expect(listener.now.resets.count == 1)
             #expect(listener.wait { $0.seq == head + 1 }?.root == namespace.snapshot.root)
             #expect(listener.now.mistakes == [])
@@ -52,7 +52,7 @@ import Tree
             defer { engine.stop() }
             let namespace = try engine.namespace()
             for value in 1...3 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
-            try Self.takeBack(url, to: 1)
+            try Self.rollBack(url, to: 1)
             try withDirectEngine(url) { other in
                 let writer = try other.namespace()
                 for _ in 0..<2 { _ = writer.write(.increment("x")) }
@@ -60,7 +60,7 @@ import Tree
             // The head is 3 on both sides; the announcement contains nothing new for the engine.
             #expect(namespace.write(.set("z", .int(1)))?.committedSeq == 4)
             #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(3))
-            try Self.takeBack(url, to: 1)
+            try Self.rollBack(url, to: 1)
             try withDirectEngine(url) { other in
                 let writer = try other.namespace()
                 for _ in 0..<3 { _ = writer.write(.increment("n")) }
@@ -79,7 +79,7 @@ import Tree
             defer { engine.stop() }
             let namespace = try engine.namespace()
             for value in 1...2 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
-            try Self.takeBack(url, to: 1)
+            try Self.rollBack(url, to: 1)
             try withDirectEngine(url) { other in _ = try other.namespace().write(.set("x", .int(7))) }
             let before = try #require(Self.current(engine.namespace()))
             #expect(before.root[Path(splitting: "x")] == .int(7))
@@ -159,12 +159,12 @@ import Tree
             #expect(namespaces[1].write(.set("x", .int(7)))?.committedSeq == 7)
             #expect(listener.wait { $0.seqs == [6, 7] } != nil)
             #expect(listener.now.resets == [])
-            for engine in engines { #expect(engine.metrics.takenBack.current == 0) }
+            for engine in engines { #expect(engine.metrics.rolledBack.current == 0) }
         }
     }
 
     /// Resets the first namespace to the state of an older copy of the database: `x` counts the entries.
-    static func takeBack(_ url: PostgresURL, to seq: Int64) throws {
+    static func rollBack(_ url: PostgresURL, to seq: Int64) throws {
         let connection = try LogConnection(url)
         defer { connection.close() }
         try connection.sql.executeScript(

@@ -190,7 +190,7 @@ private struct QueueWorld {
         for slot in looked {
             switch queue.check(slot, patience: Self.patience, at: now) {
             case .over: break
-            case .goesOn(let time):
+            case .continues(let time):
                 if time <= 0 { Issue.record("a look at once") }
                 current += 1
                 slots.append(slot)
@@ -327,7 +327,7 @@ private struct GatewaysWorld {
         case .check(let slot, let gateway):
             switch queues[gateway].check(slot, patience: patience, at: now) {
             case .over: break
-            case .goesOn(let time): add(.check(slot, gateway: gateway), after: time)
+            case .continues(let time): add(.check(slot, gateway: gateway), after: time)
             case .expired(let outcome): follow(outcome, gateway: gateway)
             }
         }

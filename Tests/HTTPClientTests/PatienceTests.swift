@@ -89,16 +89,16 @@ import Testing
                 if case .failure(let error) = result { outcomes.broadcast { $0[name] = error } }
             }
         }
-        let (underWay, waiting) = (send("underWay"), send("waiting"))
+        let (inFlight, waiting) = (send("underWay"), send("waiting"))
         #expect(arrived.wait(milliseconds: 30_000) { $0 == 1 ? true : nil } == true)
         client.cancel(waiting)
         #expect(outcomes.withLock { $0 } == ["waiting": .cancelled])
-        client.cancel(underWay)
+        client.cancel(inFlight)
         #expect(
             outcomes.wait(milliseconds: 30_000) { $0.count == 2 ? $0 : nil }
                 == ["waiting": .cancelled, "underWay": .cancelled])
         // The slot is free again. Canceling an ended request has no effect.
-        for id in [underWay, waiting] { client.cancel(id) }
+        for id in [inFlight, waiting] { client.cancel(id) }
         #expect(try client.result(.plain(server.url("/answered")))?.get().status == 200)
         #expect(arrived.withLock { $0 } == 1)
     }

@@ -174,13 +174,13 @@ import Testing
     @Test func membersFollowOneAnother() throws {
         var found: [String] = []
         let rest = try scan(#"{ "a" : 1 , "b":2}x"#) { scanner in
-            var goesOn = scanner.enter(closing: UInt8(ascii: "}"))
-            while goesOn {
+            var hasNext = scanner.enter(closing: UInt8(ascii: "}"))
+            while hasNext {
                 found.append(try scanner.name())
                 try scanner.colon()
                 scanner.skipSpace()
                 found.append(String(decoding: scanner.bytes[try scanner.number().range], as: UTF8.self))
-                goesOn = try scanner.goesOn(closing: UInt8(ascii: "}"))
+                hasNext = try scanner.hasNext(closing: UInt8(ascii: "}"))
             }
             return scanner.peek
         }
@@ -205,7 +205,7 @@ import Testing
 
     @Test(arguments: [("", 0), (" ", 1), ("}", 0), (" ;", 1), ("1", 0)])
     func aSeparatorFollows(text: String, offset: Int) {
-        let found = fault(text) { scanner in _ = try scanner.goesOn(closing: UInt8(ascii: "]")) }
+        let found = fault(text) { scanner in _ = try scanner.hasNext(closing: UInt8(ascii: "]")) }
         #expect(found == JSONFault(.noSeparator, at: offset))
     }
 }

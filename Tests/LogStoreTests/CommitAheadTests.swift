@@ -39,7 +39,7 @@ import Tree
             #expect(connection.canSend(second) && connection.canSend(third))
             try connection.sendCommit(second)
             try connection.sendCommit(third)
-            #expect(connection.commitsUnderWay == 2)
+            #expect(connection.commitsInFlight == 2)
             #expect(try connection.receiveCommit() == .committed)
             let committedAt = try #require(connection.committedAt)
             #expect(try connection.receiveCommit() == .committed)
@@ -66,7 +66,7 @@ import Tree
             try connection.sendCommit(third)
             #expect(try connection.receiveCommit() == .headMoved)
             #expect(throws: LogStoreError.self) { try connection.receiveCommit() }
-            #expect(connection.isOpen && connection.commitsUnderWay == 0)
+            #expect(connection.isOpen && connection.commitsInFlight == 0)
             #expect(try !connection.findBatch(second) && !connection.findBatch(third))
             #expect(try connection.namespace(id: namespace)?.head == 2 + others)
             // The batch is not written either if it is sent alone, although its number matches the head.

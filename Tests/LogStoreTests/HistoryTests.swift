@@ -20,26 +20,26 @@ import Tree
     }
 
     @Test func byTheEntry() {
-        #expect(record(batch: a).relation(of: 5, batch: a) == .goesOn)
-        #expect(record(batch: b).relation(of: 5, batch: a) == .takenBack)
-        #expect(record().relation(of: 5, batch: a) == .takenBack)
-        #expect(record().relation(of: 11, batch: a) == .takenBack)
-        #expect(record().relation(of: 11, batch: nil) == .takenBack)
-        #expect(record(batch: b).relation(of: 5, batch: nil) == .goesOn)
+        #expect(record(batch: a).relation(of: 5, batch: a) == .continues)
+        #expect(record(batch: b).relation(of: 5, batch: a) == .rolledBack)
+        #expect(record().relation(of: 5, batch: a) == .rolledBack)
+        #expect(record().relation(of: 11, batch: a) == .rolledBack)
+        #expect(record().relation(of: 11, batch: nil) == .rolledBack)
+        #expect(record(batch: b).relation(of: 5, batch: nil) == .continues)
     }
 
     @Test func whereTheEntryIsPruned() {
-        #expect(record(headBatch: a, retainedFrom: 11).relation(of: 10, batch: a) == .goesOn)
-        #expect(record(headBatch: b, retainedFrom: 11).relation(of: 10, batch: a) == .takenBack)
-        #expect(record(retainedFrom: 6, prunedBatch: a).relation(of: 5, batch: a) == .goesOn)
-        #expect(record(retainedFrom: 6, prunedBatch: b).relation(of: 5, batch: a) == .takenBack)
+        #expect(record(headBatch: a, retainedFrom: 11).relation(of: 10, batch: a) == .continues)
+        #expect(record(headBatch: b, retainedFrom: 11).relation(of: 10, batch: a) == .rolledBack)
+        #expect(record(retainedFrom: 6, prunedBatch: a).relation(of: 5, batch: a) == .continues)
+        #expect(record(retainedFrom: 6, prunedBatch: b).relation(of: 5, batch: a) == .rolledBack)
         #expect(record(retainedFrom: 6).relation(of: 5, batch: a) == .unknown)
         #expect(record(retainedFrom: 6, prunedBatch: a).relation(of: 3, batch: a) == .unknown)
     }
 
     @Test func anEmptyNamespaceIsKnownByItsKey() {
-        #expect(record().relation(of: 0, batch: origin) == .goesOn)
-        #expect(record(head: 0, headBatch: a).relation(of: 0, batch: a) == .takenBack)
+        #expect(record().relation(of: 0, batch: origin) == .continues)
+        #expect(record(head: 0, headBatch: a).relation(of: 0, batch: a) == .rolledBack)
     }
 
     /// Checks that the namespace's row and the log hold the same batch id, whether gateways, SQL or imports write.
@@ -47,7 +47,7 @@ import Tree
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
             let empty = try #require(try connection.history(record.id, at: 0))
-            #expect(empty.relation(of: 0, batch: try connection.loadTree(record.id).batch) == .goesOn)
+            #expect(empty.relation(of: 0, batch: try connection.loadTree(record.id).batch) == .continues)
             var seen: [[UInt8]] = []
             for _ in 0..<2 {
                 _ = try connection.sql.execute("select pathmirror.set('test', '/a', '1')")
@@ -64,13 +64,13 @@ import Tree
             let head = try #require(try connection.heads([record.id]).first)
             #expect(try connection.history(record.id, at: head.head)?.batch == head.batch)
             let history = try connection.history(record.id, at: 1)
-            #expect(history?.relation(of: 1, batch: seen[0]) == .goesOn)
-            #expect(history?.relation(of: 1, batch: seen[1]) == .takenBack)
-            for (batch, goesOn) in zip(seen, [true, false]) {
+            #expect(history?.relation(of: 1, batch: seen[0]) == .continues)
+            #expect(history?.relation(of: 1, batch: seen[1]) == .rolledBack)
+            for (batch, continues) in zip(seen, [true, false]) {
                 var log = LogFollower(record.id, at: LogCursor(seq: 1, batch: batch)) { $0.checksHistory = true }
                 switch try log.next(on: connection) {
-                case .entries(let entries): #expect(goesOn && entries.map(\.entry.seq) == [2, 3])
-                case .takenBack(let history): #expect(!goesOn && history?.head == 3)
+                case .entries(let entries): #expect(continues && entries.map(\.entry.seq) == [2, 3])
+                case .rolledBack(let history): #expect(!continues && history?.head == 3)
                 default: Issue.record("neither entries nor another history")
                 }
             }

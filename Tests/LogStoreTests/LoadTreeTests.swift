@@ -17,7 +17,7 @@ import Tree
             var reported: [Int] = []
             let ended = try session.loadTree(record.id) { progress in
                 reported.append(progress.rows)
-                return reported.count < 2 ? .goOn : .end
+                return reported.count < 2 ? .proceed : .end
             }
             #expect(ended?.head == nil)
             #expect(reported == [8_192, 16_384])

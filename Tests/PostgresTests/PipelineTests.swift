@@ -158,9 +158,9 @@ import Testing
         for number in 0..<3 as Range<Int64> {
             try connection.sendPipeline(transaction(number * 10...number * 10 + number))
         }
-        #expect(connection.pipelinesUnderWay == 3)
+        #expect(connection.pipelinesInFlight == 3)
         for number in 0..<3 { #expect(try connection.receivePipeline()[1].affectedRows == number + 1) }
-        #expect(connection.pipelinesUnderWay == 0)
+        #expect(connection.pipelinesInFlight == 0)
         #expect(try count(connection) == 6)
         #expect(throws: PostgresError.self) { try connection.receivePipeline() }
         #expect(try count(connection) == 6)
@@ -178,7 +178,7 @@ import Testing
         #expect(second?.sqlState == "23505" && second?.step == 1)
         let third = #expect(throws: PostgresError.self) { try connection.receivePipeline() }
         #expect(third?.sqlState == "25P02" && third?.step == 0)
-        #expect(!connection.isInTransaction && connection.pipelinesUnderWay == 0)
+        #expect(!connection.isInTransaction && connection.pipelinesInFlight == 0)
         #expect(try count(connection) == 2)
     }
 
@@ -198,11 +198,11 @@ import Testing
         let error = #expect(throws: PostgresError.self) { try count(connection) }
         #expect(error?.kind == .protocol)
         let another = #expect(throws: PostgresError.self) { try connection.pipeline(transaction(2...2)) }
-        #expect(another?.kind == .protocol && connection.pipelinesUnderWay == 1)
+        #expect(another?.kind == .protocol && connection.pipelinesInFlight == 1)
         // A pipeline that cannot be sent does not affect pipelines in flight.
         let broken = [PipelineStep.query("SELECT $1", [.text("a\0b")])]
         #expect(throws: PostgresError.self) { try connection.sendPipeline(broken) }
-        #expect(connection.pipelinesUnderWay == 1)
+        #expect(connection.pipelinesInFlight == 1)
         #expect(try connection.receivePipeline()[1].affectedRows == 1)
         #expect(try count(connection) == 1)
     }
@@ -215,7 +215,7 @@ import Testing
         try connection.sendPipeline([.query("SELECT 1 / 0")])
         try connection.sendPipeline([.prepared(insert, batch(2...2))])
         connection.dropPipelines()
-        #expect(connection.pipelinesUnderWay == 0 && connection.isInTransaction)
+        #expect(connection.pipelinesInFlight == 0 && connection.isInTransaction)
         try connection.executeScript("rollback")
         #expect(try count(connection) == 0)
         connection.dropPipelines()
@@ -223,7 +223,7 @@ import Testing
         let other = try TestDatabase.connect()
         try other.execute("SELECT pg_terminate_backend($1)", [.int4(connection.backendPID)])
         connection.dropPipelines()
-        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
+        #expect(!connection.isOpen && connection.pipelinesInFlight == 0)
     }
 
     @Test func theWaitEndsWhenItIsWoken() throws {
@@ -256,7 +256,7 @@ import Testing
             let error = #expect(throws: PostgresError.self) { try connection.receivePipeline() }
             #expect(error?.isConnectionLost == true)
         }
-        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
+        #expect(!connection.isOpen && connection.pipelinesInFlight == 0)
         #expect(throws: PostgresError.self) { try connection.sendPipeline([.query("SELECT 1")]) }
     }
 
@@ -264,7 +264,7 @@ import Testing
         let connection = try connect()
         try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
         connection.close()
-        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
+        #expect(!connection.isOpen && connection.pipelinesInFlight == 0)
         #expect(throws: PostgresError.self) { try connection.receivePipeline() }
     }
 

@@ -12,7 +12,7 @@ extension LogConnection {
         switch try log.next(on: self) {
         case .entries(let entries), .missing(_, let entries): return entries
         case .bulk(let logged), .rules(let logged): return [logged]
-        case .takenBack, .end: return []
+        case .rolledBack, .end: return []
         }
     }
 }

@@ -77,9 +77,9 @@ extension SyncTree {
         if !spec.query.selectsAll || isFirstDefault { readCache(spec, view, syncPoint) }
         let bringsAll = isFirstDefault && syncPoint.known != nil
         let counted = bringsAll ? countWaiting() : .nothing
-        if isFirst || isFirstDefault { readLocalAnew(syncPoint) }
+        if isFirst || isFirstDefault { rereadLocal(syncPoint) }
         if bringsAll {
-            startAnew(below: syncPoint, &effects.events)
+            restart(below: syncPoint, &effects.events)
             for other in syncPoint.views where other !== view { start(other, at: syncPoint, &effects.events) }
         }
         start(view, at: syncPoint, &effects.events)
@@ -105,9 +105,9 @@ extension SyncTree {
     /// Restarts the views below a path whose whole value has come from the cache. Until now they had data of their own,
     /// or none; from now on they select from that value. The server's data may be equal to it, and then no event would
     /// update them.
-    private func startAnew(below syncPoint: SyncPoint, _ events: inout [DataEvent]) {
+    private func restart(below syncPoint: SyncPoint, _ events: inout [DataEvent]) {
         for below in syncPoint.allBelow.reversed() where !below.views.isEmpty {
-            readLocalAnew(below)
+            rereadLocal(below)
             for view in below.views { start(view, at: below, &events) }
         }
     }
@@ -221,7 +221,7 @@ extension SyncTree {
             child.prune()
         }
         // Filtered queries may lose the data that they had from the whole value.
-        if !syncPoint.views.isEmpty { readLocalAnew(syncPoint) }
+        if !syncPoint.views.isEmpty { rereadLocal(syncPoint) }
         for view in syncPoint.views where view.own == nil && syncPoint.cover == nil { view.own = ServerSet() }
         for view in syncPoint.views { start(view, at: syncPoint, &effects.events) }
         return effects

@@ -171,7 +171,7 @@ extension SyncTree {
     }
 
     /// Reads the local value again without a recorded change: the present views are updated as a whole.
-    func readLocalAnew(_ syncPoint: SyncPoint) {
+    func rereadLocal(_ syncPoint: SyncPoint) {
         readLocal(syncPoint)
         syncPoint.madeOrders?.follow(syncPoint.local, nil)
     }

@@ -180,7 +180,7 @@ struct CommitMachine: Hashable, Sendable {
 
     private struct Recovery: Hashable, Sendable {
         let isConnectionLost: Bool
-        let goesOn: Bool
+        let continues: Bool
     }
 
     /// Batches evaluated under the head's lock cannot conflict; before the third attempt, the lock is not worth its
@@ -339,7 +339,7 @@ struct CommitMachine: Hashable, Sendable {
         let isWorthwhile = !lost.isEmpty || failure == .lockConflict || isOld
         let recovery = Recovery(
             isConnectionLost: failure == .connectionLost,
-            goesOn: isWorthwhile && now.now < deadline && !now.isStopping)
+            continues: isWorthwhile && now.now < deadline && !now.isStopping)
         guard wasLost else { return recover(recovery) }
         state = .keepingLost(recovery)
         return .keepLost
@@ -351,7 +351,7 @@ struct CommitMachine: Hashable, Sendable {
     }
 
     private mutating func recovered(_ recovery: Recovery) -> Effect {
-        guard recovery.goesOn else { return end(.fail(lost.isEmpty ? .asReported : .outcomeUnknown)) }
+        guard recovery.continues else { return end(.fail(lost.isEmpty ? .asReported : .outcomeUnknown)) }
         state = .pausing
         return .pause
     }

@@ -19,10 +19,10 @@ struct BatchCommit {
     private var waiting: [WriteQueue.Waiting] { progress.waiting }
 
     /// Commits the batch and returns when the writes are answered.
-    mutating func run() { goOn { _ in true } }
+    mutating func run() { resume { _ in true } }
 
     /// Executes the next effects for as long as `isMeant` accepts them.
-    mutating func goOn(while isMeant: (CommitMachine.Effect) -> Bool) {
+    mutating func resume(while isMeant: (CommitMachine.Effect) -> Bool) {
         if let connection { context.core.blockers.enter(context.index, pid: connection.backendPID) }
         defer { context.core.blockers.leave(context.index) }
         while let effect = progress.next, isMeant(effect) {

@@ -21,7 +21,7 @@ struct CommitChain {
 
     private let context: CommitterContext
     private let namespace: LiveNamespace
-    private var underWay: [Member] = []
+    private var inFlight: [Member] = []
     /// A batch that cannot be sent after others, and with which the chain ends.
     private var held: [WriteQueue.Waiting] = []
 
@@ -35,7 +35,7 @@ struct CommitChain {
     /// Returns when the writes of the first batch, and those taken after it, are answered or queued again.
     mutating func run(_ first: BatchProgress) {
         add(first)
-        while let next = underWay.first {
+        while let next = inFlight.first {
             switch takeMore() {
             case .taken: continue
             // If the connection is lost here, receiving the batch reports that again.
@@ -59,9 +59,9 @@ struct CommitChain {
     private mutating func add(_ progress: BatchProgress) {
         let began = Clock.monotonicNanoseconds
         var commit = BatchCommit(progress, context)
-        commit.goOn(while: \.isPreparation)
+        commit.resume(while: \.isPreparation)
         guard commit.isToBeSentAhead else {
-            if underWay.isEmpty {
+            if inFlight.isEmpty {
                 commit.run()
                 ended(commit, since: began)
             } else {
@@ -72,16 +72,16 @@ struct CommitChain {
         let sent = Clock.monotonicNanoseconds
         do throws(LogStoreError) {
             try commit.sendAhead()
-            if !underWay.isEmpty { core.metrics.pipelinedBatches.add() }
-            underWay.append(Member(commit: commit, began: began, sent: sent))
+            if !inFlight.isEmpty { core.metrics.pipelinedBatches.add() }
+            inFlight.append(Member(commit: commit, began: began, sent: sent))
         } catch  where error.isConnectionLost {
-            underWay.append(Member(commit: commit, began: began, sent: sent))
+            inFlight.append(Member(commit: commit, began: began, sent: sent))
             var lost: [Member] = []
-            swap(&lost, &underWay)
+            swap(&lost, &inFlight)
             lose(lost, .failure(error), after: false)
         } catch {
             // The batch cannot be sent at all: its machine gets the same error and reports it.
-            if underWay.isEmpty {
+            if inFlight.isEmpty {
                 commit.run()
                 ended(commit, since: began)
             } else {
@@ -100,8 +100,8 @@ struct CommitChain {
     }
 
     private mutating func takeMore() -> Taking {
-        guard held.isEmpty, underWay.count < core.settings.batchesUnderWay, !core.jobs.isWaitedFor, core.health.isUp,
-            let last = underWay.last?.commit, last.isOut, !last.isAnswered,
+        guard held.isEmpty, inFlight.count < core.settings.batchesInFlight, !core.jobs.isWaitedFor, core.health.isUp,
+            let last = inFlight.last?.commit, last.isOut, !last.isAnswered,
             let base = last.progress.current?.snapshot
         else { return .no }
         switch namespace.takePipelinedTask(base.seq, wake: context.wake) {
@@ -122,10 +122,10 @@ struct CommitChain {
 
     private mutating func receive() {
         namespace.endDelay()
-        var first = underWay.removeFirst()
+        var first = inFlight.removeFirst()
         let outcome = first.commit.receive()
         var following: [Member] = []
-        if !outcome.isCommitted { swap(&following, &underWay) }
+        if !outcome.isCommitted { swap(&following, &inFlight) }
         // The connection cannot be used for anything else until all outcomes are received.
         let others = outcome.isLost ? following.map { _ in outcome } : following.map { $0.commit.receive() }
         first.commit.end(with: outcome, since: first.sent)
@@ -160,7 +160,7 @@ struct CommitChain {
 
     private func ended(_ commit: BatchCommit, since began: UInt64) {
         namespace.batchEnded(
-            writes: commit.progress.waiting.count, underWay: underWay.reduce(0) { $0 + $1.writes }, since: began)
+            writes: commit.progress.waiting.count, inFlight: inFlight.reduce(0) { $0 + $1.writes }, since: began)
     }
 }
 

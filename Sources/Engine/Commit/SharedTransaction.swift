@@ -41,7 +41,7 @@ struct SharedTransaction {
         guard let task = first.takeSharedTask(room) else { return nil }
         let start = Clock.monotonicNanoseconds
         prepare(task, of: first)
-        context.core.jobs.addFirst(others.map { .goOn($0) } + passedOver.map { .work($0) })
+        context.core.jobs.addFirst(others.map { .resume($0) } + passedOver.map { .work($0) })
         return commit().map { commit in
             let (namespace, writes) = (commit.progress.namespace, commit.progress.waiting.count)
             namespace.batchEnded(writes: writes, since: start)
@@ -50,7 +50,7 @@ struct SharedTransaction {
     }
 
     /// Queues batches before all others. This committer takes those for which no other committer is free.
-    private func handOn(_ batches: [BatchProgress]) { context.core.jobs.addFirst(batches.map { .goOn($0) }) }
+    private func handOn(_ batches: [BatchProgress]) { context.core.jobs.addFirst(batches.map { .resume($0) }) }
 
     // MARK: Collecting batches
 
@@ -63,7 +63,7 @@ struct SharedTransaction {
         var next: (namespace: LiveNamespace, task: NamespaceTask)? = (first, task)
         while let (namespace, task) = next {
             var commit = BatchCommit(BatchProgress(task.batch, in: namespace, isContended: false), context)
-            commit.goOn(while: \.isPreparation)
+            commit.resume(while: \.isPreparation)
             let before = now
             now = Clock.monotonicNanoseconds
             take(Member(commit: commit, nanoseconds: now - before))
@@ -116,14 +116,14 @@ struct SharedTransaction {
             metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             metrics.sharedTransactions.add()
             metrics.sharedTransactionNamespaces.add(members.count)
-            return goOn(.committed, times)
+            return resume(.committed, times)
         } catch {
             isCommitted = false
             metrics.sharedTransactionRetries.add()
-            if error.isConnectionLost, isSent { return goOn(.unknown, error: error) }
+            if error.isConnectionLost, isSent { return resume(.unknown, error: error) }
             if error.isConnectionLost { context.connection.drop() }
             if error.isLockTimeout { leaveAsideWhoIsLocked() }
-            return goOn(.cameToNothing)
+            return resume(.cameToNothing)
         }
     }
 
@@ -156,7 +156,7 @@ struct SharedTransaction {
     }
 
     /// Passes the outcome of the transaction to each member, and returns the batches whose writes are answered.
-    private func goOn(
+    private func resume(
         _ outcome: SharedTransactionOutcome, _ times: [Milliseconds] = [], error: LogStoreError? = nil
     ) -> [BatchCommit] {
         var ended: [BatchCommit] = []
@@ -170,7 +170,7 @@ struct SharedTransaction {
             case .event(let event):
                 member.commit.take(
                     event, committedAt: times.indices.contains(number) ? times[number] : nil, error: error)
-                member.commit.goOn { $0 != .pause }
+                member.commit.resume { $0 != .pause }
                 if member.commit.progress.next == nil {
                     ended.append(member.commit)
                 } else {

@@ -38,9 +38,9 @@ public final class EngineMetrics: Sendable {
     /// Namespaces evicted because memory was short.
     public let evictions = Counter()
     /// Times that a namespace returned to an older state because the database had lost entries.
-    public let takenBack = Counter()
+    public let rolledBack = Counter()
     /// Entries that the database had lost in these cases.
-    public let takenBackEntries = Counter()
+    public let rolledBackEntries = Counter()
 
     public init() {}
 }

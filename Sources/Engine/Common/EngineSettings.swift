@@ -16,7 +16,7 @@ public struct EngineSettings: Sendable {
     public var batchWaitMicroseconds: Int64 = 1_000
     /// Maximum number of batches of a namespace that are in flight to the database at once; 1: each waits for the
     /// previous one.
-    public var batchesUnderWay = 2
+    public var batchesInFlight = 2
     /// Maximum number of namespaces whose batches share one SQL transaction; 1: each has its own.
     public var sharedTransactionNamespaces = 64
     /// Maximum number of rows in the writes of one shared transaction. `maxBatchBytes` limits the bytes of

@@ -10,7 +10,7 @@ final class CommitterJobs: Sendable {
     enum Job: Sendable {
         case work(LiveNamespace)
         /// A batch that another committer has started.
-        indirect case goOn(BatchProgress)
+        indirect case resume(BatchProgress)
         case stop
     }
 

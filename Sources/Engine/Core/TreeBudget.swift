@@ -78,8 +78,10 @@ public final class TreeBudget: Sendable {
 
     /// Returns a share of the budget for trees outside namespaces, such as the trees of feeds that lag.
     ///
-    /// - Parameter goesOn: called before each page; returns whether the tree is still needed.
-    public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget { BudgetShare(self, goesOn) }
+    /// - Parameter shouldContinue: called before each page; returns whether the tree is still needed.
+    public func room(while shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
+        BudgetShare(self, shouldContinue)
+    }
 
     /// Makes all engines evict unused namespaces.
     func needRoom() {
@@ -96,14 +98,14 @@ public final class TreeBudget: Sendable {
 final class BudgetShare: TreeMemoryBudget {
     private let budget: TreeBudget
     private let memory: NamespaceMemory
-    private let goesOn: @Sendable () -> Bool
+    private let shouldContinue: @Sendable () -> Bool
 
     /// Trees that take less than this fraction of the budget are not paged out.
     private static let leastShare = 16
 
-    init(_ budget: TreeBudget, _ goesOn: @escaping @Sendable () -> Bool) {
+    init(_ budget: TreeBudget, _ shouldContinue: @escaping @Sendable () -> Bool) {
         self.budget = budget
-        self.goesOn = goesOn
+        self.shouldContinue = shouldContinue
         memory = NamespaceMemory(in: budget.total)
     }
 
@@ -118,7 +120,7 @@ final class BudgetShare: TreeMemoryBudget {
 
     func pager() -> TreePager? {
         guard let pages = budget.pages, isOver else { return nil }
-        return TreePager(pages, goesOn: goesOn)
+        return TreePager(pages, shouldContinue: shouldContinue)
     }
 }
 

@@ -78,7 +78,7 @@ final class TreeMemory: Sendable {
     }
 
     /// Whether a lengthy operation is still needed; false once the engine stops.
-    var goesOn: Bool { !state.withLock { $0.isStopped } }
+    var shouldContinue: Bool { !state.withLock { $0.isStopped } }
 
     /// Handles a namespace that has been loaded.
     func loaded(_ namespace: LiveNamespace) {
@@ -93,7 +93,7 @@ final class TreeMemory: Sendable {
     /// Evicts unused namespaces while trees exceed the budget. Does nothing while the database is away, because an
     /// evicted namespace could not be loaded again.
     func makeRoom(_ health: DatabaseHealth) {
-        letGo(health, mostLookedAt: Self.mostLookedAt)
+        evict(health, mostLookedAt: Self.mostLookedAt)
         if isOver { needRoom() }
     }
 
@@ -103,7 +103,7 @@ final class TreeMemory: Sendable {
         state.signal { $0.needsRoom = true }
     }
 
-    private func letGo(_ health: DatabaseHealth, mostLookedAt: Int) {
+    private func evict(_ health: DatabaseHealth, mostLookedAt: Int) {
         var left = mostLookedAt
         var spared: Int?
         pages?.makeRoom()
@@ -135,7 +135,7 @@ final class TreeMemory: Sendable {
     func run(_ health: DatabaseHealth) {
         while countNext(isHurried: isOver) {
             isAsked.store(false, ordering: .relaxed)
-            letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
+            evict(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
             // The unused namespaces may belong to the engine of another database. Each pass asks again: an engine that
             // evicted enough after the last request waits again.
             if isOver { shared.needRoom(besides: self) }
@@ -171,11 +171,11 @@ final class TreeMemory: Sendable {
         }
         // Outside the lock: a thread that frees a tree may wait for it while it holds other locks.
         for namespace in next.map(expanded) ?? [] {
-            if !goesOn { break }
+            if !shouldContinue { break }
             namespace.countMemory()
             loaded(namespace)
         }
-        return goesOn
+        return shouldContinue
     }
 
     private func expanded(_ counting: Counting) -> [LiveNamespace] {
@@ -209,11 +209,11 @@ extension TreeMemory {
     ///
     /// - Parameter pagedAt: the bytes in memory when paging out last began; nil if it has not begun.
     func step(_ progress: LogConnection.LoadProgress, pagedAt: inout Int?) -> LogConnection.LoadStep {
-        guard !progress.isPagingOut, let pages, isOver else { return .goOn }
+        guard !progress.isPagingOut, let pages, isOver else { return .proceed }
         // If the page file was full, paging out is tried again once the tree has grown.
-        guard progress.heapBytes - (pagedAt ?? 0) > budget / Self.leastShare else { return .goOn }
+        guard progress.heapBytes - (pagedAt ?? 0) > budget / Self.leastShare else { return .proceed }
         pagedAt = progress.heapBytes
-        return .pageOut(TreePager(pages) { [self] in goesOn })
+        return .pageOut(TreePager(pages) { [self] in shouldContinue })
     }
 
     /// Counts a loaded tree, and pages it out if trees exceed the budget. During the load, the size was an estimate
@@ -233,7 +233,7 @@ extension TreeMemory {
         makeRoom(health)
         guard isOver, pages.hasRoom else { return (loaded.root, loaded.isInPages) }
         pagedAt = memory.bytes
-        var pager = TreePager(pages) { [self] in goesOn }
+        var pager = TreePager(pages) { [self] in shouldContinue }
         let root = pager.pageOut(loaded.root)
         memory.wasRead(isInPages: !pager.hasEnded)
         memory.count(root, rules)
@@ -246,7 +246,7 @@ extension TreeMemory {
     ///   0 afterwards.
     func pageOut(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
-        var pager = TreePager(pages) { [self] in goesOn }
+        var pager = TreePager(pages) { [self] in shouldContinue }
         application.pageOut(with: &pager)
         memory.notePages()
         grown = 0

@@ -51,13 +51,13 @@ struct NamespaceFollower {
                 batches.append(contentsOf: read.map(\.batchID))
                 try reload(namespace, connection)
                 log.restart(at: namespace.snapshot.cursor)
-            case .takenBack:
+            case .rolledBack:
                 guard !wasTakenBack else {
                     throw .corrupt(
                         "the head of namespace \"\(namespace.name)\" names another batch than the log")
                 }
                 wasTakenBack = true
-                try takeBack(namespace, connection)
+                try rollBack(namespace, connection)
                 namespace.checked()
                 log.restart(at: namespace.snapshot.cursor)
             case .end(let end):
@@ -141,7 +141,7 @@ extension NamespaceFollower {
                 grown += part.reduce(0) { $0 + Self.roughBytes(of: $1) }
                 core.memory.pageOut(&application, grown: &grown, of: namespace.memory)
             }
-        } while application.goesOn()
+        } while application.beginNextPass()
         let root = application.root
         let whole = Entry(
             seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
@@ -205,16 +205,16 @@ extension NamespaceFollower {
 /// over to a standby that lacked entries, or a backup was restored.
 extension NamespaceFollower {
     /// Reloads the namespace from the database and logs how many entries were lost. The listeners restart.
-    func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+    func rollBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
         let lost = namespace.snapshot
         let common = try lastCommon(namespace, connection)
         try reload(namespace, connection)
         core.noteOtherHistory()
         let now = namespace.snapshot
-        core.metrics.takenBack.add()
+        core.metrics.rolledBack.add()
         let first = common.map { $0 + 1 } ?? min(lost.seq, now.seq + 1)
         let count = lost.seq - first + 1
-        core.metrics.takenBackEntries.add(Int(max(0, count)))
+        core.metrics.rolledBackEntries.add(Int(max(0, count)))
         core.logger.error(
             "THE DATABASE HAS LOST ENTRIES that this gateway had: the gateway has reloaded the namespace",
             [

@@ -42,7 +42,7 @@ struct NamespaceLoader {
         }
         guard let record = found else { return .failed(.unknownNamespace(name)) }
         switch try refuse(record, connection) {
-        case .goesOn: break
+        case .continues: break
         case .judgesAgain: return .askedAgain
         case .ends: return .refused
         }
@@ -88,7 +88,9 @@ struct NamespaceLoader {
         _ record: NamespaceRecord, _ connection: LogConnection
     ) throws(LogStoreError) -> NamespaceTable.AfterRefusals {
         let count = core.namespaces.countRefusable(record.name)
-        guard count > 0, let found = try connection.rulesAtHead(record.id, named: record.name) else { return .goesOn }
+        guard count > 0, let found = try connection.rulesAtHead(record.id, named: record.name) else {
+            return .continues
+        }
         return core.namespaces.refuse(count, of: record.name, by: rules.version(found.rules, of: record.name))
     }
 

@@ -32,11 +32,11 @@ struct CommitDelay: Sendable {
     /// - Parameters:
     ///   - answered: the number of writes in the batch.
     ///   - waiting: the number of writes in the queue.
-    ///   - underWay: the number of writes in batches that were sent after it.
+    ///   - inFlight: the number of writes in batches that were sent after it.
     ///   - took: nanoseconds from its evaluation to its answers.
     ///   - now: monotonic nanoseconds.
-    mutating func batchEnded(answered: Int, waiting: Int, underWay: Int = 0, took: UInt64, now: UInt64) {
-        let count = answered + waiting + underWay
+    mutating func batchEnded(answered: Int, waiting: Int, inFlight: Int = 0, took: UInt64, now: UInt64) {
+        let count = answered + waiting + inFlight
         writers = max(count, writers - max(1, writers / 8))
         alone = max(0, alone - 1)
         // Waiting for all writers would let infrequent ones delay the others each time.

@@ -228,10 +228,10 @@ public final class LiveNamespace: Sendable {
 
     /// Records that the working committer has ended a batch.
     ///
-    /// - Parameter underWay: the number of writes in batches that were sent after it.
-    func batchEnded(writes: Int, underWay: Int = 0, since start: UInt64) {
+    /// - Parameter inFlight: the number of writes in batches that were sent after it.
+    func batchEnded(writes: Int, inFlight: Int = 0, since start: UInt64) {
         let now = Clock.monotonicNanoseconds
-        scheduling.withLock { $0.batchEnded(writes: writes, underWay: underWay, took: now - start, now: now) }
+        scheduling.withLock { $0.batchEnded(writes: writes, inFlight: inFlight, took: now - start, now: now) }
     }
 
     /// Returns the next task of the working committer.

@@ -128,9 +128,9 @@ struct NamespaceSchedule: Sendable {
 
     /// Records that the committer has ended a batch of so many writes, which took so many nanoseconds.
     ///
-    /// - Parameter underWay: the number of writes in batches that were sent after it.
-    mutating func batchEnded(writes: Int, underWay: Int, took: UInt64, now: UInt64) {
-        commitDelay.batchEnded(answered: writes, waiting: queue.count, underWay: underWay, took: took, now: now)
+    /// - Parameter inFlight: the number of writes in batches that were sent after it.
+    mutating func batchEnded(writes: Int, inFlight: Int, took: UInt64, now: UInt64) {
+        commitDelay.batchEnded(answered: writes, waiting: queue.count, inFlight: inFlight, took: took, now: now)
     }
 
     // MARK: Doing work
@@ -172,7 +172,7 @@ struct NamespaceSchedule: Sendable {
         _ head: Int64, _ settings: EngineSettings, signal: any CommitDelaySignal
     ) -> PipelinedTask {
         guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
-            let writes = commitDelay.pipelinedWrites(batches: settings.batchesUnderWay)
+            let writes = commitDelay.pipelinedWrites(batches: settings.batchesInFlight)
         else { return .no }
         let expected = min(writes, settings.maxBatchWrites)
         guard queue.count >= expected else {

@@ -147,7 +147,7 @@ final class NamespaceTable: Sendable {
     }
 
     /// Discards the result of a load that will be repeated from the start later.
-    func beginsAnew(_ name: String) {
+    func restarts(_ name: String) {
         state.withLock { state in
             guard case .loading(var loading) = state.slots[name] else { return }
             state.slots[name] = .loading(Loading())
@@ -343,7 +343,7 @@ extension NamespaceTable {
     /// The loader's next step, once the rules have been applied to the waiting requests.
     enum AfterRefusals {
         /// A request needs the tree: the load continues.
-        case goesOn
+        case continues
         /// More requests have arrived, for which these rules may be outdated: the rules are read again.
         case judgesAgain
         /// No request waits any more: the load ends, and the table forgets the name.
@@ -357,7 +357,7 @@ extension NamespaceTable {
         // Without the lock: evaluating rules takes time, and an answer may lead back to this table.
         let left = takeFirst(count, of: name).filter { waiter in waiter.refusal?.answers(rules) != true }
         return state.withLock { state in
-            guard case .loading(var loading) = state.slots[name] else { return .goesOn }
+            guard case .loading(var loading) = state.slots[name] else { return .continues }
             // Removed first: a second reference to the lists would cause copies.
             state.slots[name] = .loading(Loading())
             let isJudged = left.isEmpty && loading.waiting.allSatisfy { $0.refusal != nil }
@@ -367,7 +367,7 @@ extension NamespaceTable {
                 return .ends
             }
             state.slots[name] = .loading(loading)
-            return isJudged ? .judgesAgain : .goesOn
+            return isJudged ? .judgesAgain : .continues
         }
     }
 

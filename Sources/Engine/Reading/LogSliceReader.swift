@@ -43,8 +43,8 @@ struct LogSliceReader {
             guard position.batch != nil else { return .failure(try refusal(view, at: position)) }
             return try self.slice(view, at: LogPosition(seq: position.seq), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
-        case .takenBack(nil): throw .unknownNamespace(view.name)
-        case .takenBack(let record?): return .failure(.otherHistory(head: record.head))
+        case .rolledBack(nil): throw .unknownNamespace(view.name)
+        case .rolledBack(let record?): return .failure(.otherHistory(head: record.head))
         case .bulk, .rules, .end: break
         }
         guard slice.end.inside == nil else { return .success(slice) }

@@ -22,7 +22,7 @@ final class FeedWindow: Sendable {
     private struct State {
         var room: Amount
         /// The messages that the reader has brought and the dispatcher has not yet accepted.
-        var underWay = Amount()
+        var inFlight = Amount()
         /// The bytes of the messages that the dispatcher has accepted and that are not done.
         var heldBytes = 0
         /// The bytes charged to the account.
@@ -31,7 +31,7 @@ final class FeedWindow: Sendable {
         var isClosed = false
 
         var free: Int {
-            room.bytes > underWay.bytes ? max(0, room.messages - underWay.messages) : 0
+            room.bytes > inFlight.bytes ? max(0, room.messages - inFlight.messages) : 0
         }
     }
     private let state: Mutex<State>
@@ -74,8 +74,8 @@ final class FeedWindow: Sendable {
     @discardableResult
     func bring(bytes: Int) -> Bool {
         state.withLock { state in
-            state.underWay.messages += 1
-            state.underWay.bytes += bytes
+            state.inFlight.messages += 1
+            state.inFlight.bytes += bytes
             charge(&state)
             return free(state) > 0
         }
@@ -84,8 +84,8 @@ final class FeedWindow: Sendable {
     /// Records that the dispatcher has accepted a number of messages.
     func take(_ count: Int, bytes: Int) {
         state.withLock { state in
-            state.underWay.messages -= count
-            state.underWay.bytes -= bytes
+            state.inFlight.messages -= count
+            state.inFlight.bytes -= bytes
             // These bytes count as held until the dispatcher reports its room.
             state.heldBytes += bytes
         }
@@ -117,7 +117,7 @@ final class FeedWindow: Sendable {
 
     private func charge(_ state: inout State) {
         guard let account, !state.isClosed else { return }
-        let bytes = state.heldBytes + state.underWay.bytes
+        let bytes = state.heldBytes + state.inFlight.bytes
         if bytes > state.chargedBytes {
             account.memory.charge(bytes - state.chargedBytes, to: account.claim, of: account.namespace)
         } else if bytes < state.chargedBytes {

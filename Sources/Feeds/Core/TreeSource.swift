@@ -51,6 +51,6 @@ public protocol TreeSource: Sendable {
 
     /// Returns a memory budget for trees that feeds build themselves.
     ///
-    /// - Parameter goesOn: Returns whether the trees are still needed.
-    func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget
+    /// - Parameter shouldContinue: Returns whether the trees are still needed.
+    func room(while shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget
 }

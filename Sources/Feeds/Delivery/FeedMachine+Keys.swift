@@ -108,7 +108,7 @@ extension FeedMachine {
 
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
-        slot.key?.letGo(slot)
+        slot.key?.release(slot)
         if slot.isAdopted { adoptedCount -= 1 }
         slot.isAdopted = false
         guard let holder = slot.holder else { return }

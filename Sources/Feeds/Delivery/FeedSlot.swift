@@ -96,7 +96,7 @@ extension FeedMachine {
         }
 
         /// Removes a message from the held messages of the key.
-        func letGo(_ slot: Slot) {
+        func release(_ slot: Slot) {
             held -= 1
             slot.previousHeld?.nextHeld = slot.nextHeld
             if let next = slot.nextHeld { next.previousHeld = slot.previousHeld } else { lastHeld = slot.previousHeld }

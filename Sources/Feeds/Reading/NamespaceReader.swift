@@ -157,7 +157,7 @@ final class NamespaceReader {
 
     private func step(_ index: Int, on connection: LogConnection) throws -> Bool {
         if readings[index].reader.isWide {
-            guard let finding = readings[index].reader.goOn() else { return false }
+            guard let finding = readings[index].reader.resume() else { return false }
             found([finding])
             return true
         }
@@ -231,7 +231,7 @@ final class NamespaceReader {
             restart(claims, "the entries from seq \(range.lowerBound) on are no longer in the log")
             readings[index].isAtEnd = true
             return false
-        case .takenBack:
+        case .rolledBack:
             restart(Set(readings[index].reader.feeds.map(\.claim)), "the database has lost entries")
             readings[index].isAtEnd = true
             return false

@@ -19,7 +19,7 @@ import Tree
 ///      │                                                                           └─► RestingReader, without trees
 ///      └── join: two readers have reached the same entry
 ///
-/// A wide reader enumerates its records in steps (`goOn`), as far as the feed's window has room. A feed that starts with a snapshot
+/// A wide reader enumerates its records in steps (`resume`), as far as the feed's window has room. A feed that starts with a snapshot
 /// starts with a wide reader. The window counts a message as soon as the reader finds it.
 struct SharedReader {
     /// An entry or a snapshot with more records than one step processes.
@@ -63,7 +63,7 @@ struct SharedReader {
     var isWide: Bool { wide != nil }
 
     /// Continues the entry or snapshot in progress, as far as the window has room. Returns nil if there is nothing to report.
-    mutating func goOn() -> FoundMessages? {
+    mutating func resume() -> FoundMessages? {
         guard var wide, let feed = feeds.first else { return nil }
         var finding = FoundMessages(claim: feed.claim)
         var looked = 0

@@ -7,7 +7,7 @@ public final class WebhookSink: Sink {
         var isStopped = false
         var lastDelivery = 0
         /// The deliveries in flight, by number. The request's id is nil until `send` has returned.
-        var underWay: [Int: HTTPClient.RequestID?] = [:]
+        var inFlight: [Int: HTTPClient.RequestID?] = [:]
     }
 
     private let definition: WebhookDefinition
@@ -86,22 +86,22 @@ public final class WebhookSink: Sink {
         let number = state.withLock { state -> Int? in
             guard !state.isStopped else { return nil }
             state.lastDelivery += 1
-            state.underWay[state.lastDelivery] = .some(nil)
+            state.inFlight[state.lastDelivery] = .some(nil)
             return state.lastDelivery
         }
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
         let id = client.send(request(messages)) { [state, clock, isSequential, isBatch = definition.batch > 1] result in
-            state.withLock { _ = $0.underWay.removeValue(forKey: number) }
+            state.withLock { _ = $0.inFlight.removeValue(forKey: number) }
             completion(
                 WebhookAnswer.outcomes(
                     result, for: messages, isBatch: isBatch, isSequential: isSequential, nowUnixMilliseconds: clock()))
         }
         // `stop` may have been called before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in
-            guard state.underWay[number] != nil else { return false }
-            state.underWay[number] = id
+            guard state.inFlight[number] != nil else { return false }
+            state.inFlight[number] = id
             return state.isStopped
         }
         if isTooLate { client.cancel(id) }
@@ -111,7 +111,7 @@ public final class WebhookSink: Sink {
     public func stop() {
         let ids = state.withLock { state in
             state.isStopped = true
-            return state.underWay.values.compactMap { $0 }
+            return state.inFlight.values.compactMap { $0 }
         }
         for id in ids { client.cancel(id) }
     }

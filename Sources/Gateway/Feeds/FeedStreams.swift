@@ -94,7 +94,7 @@ final class FeedStreams {
             for delivery in deliveries {
                 stream.exchange.send(FeedStream.event(id: delivery.eventID, delivery.json))
             }
-            goOn(stream)
+            resume(stream)
         case .failure(let error):
             if case .elsewhere(let peer) = error.refusal, !stream.call.isForwarded {
                 return askElsewhere(stream, peer)
@@ -158,7 +158,7 @@ final class FeedStreams {
             guard let id = eventID ?? message.members?.first(where: { $0.key == "id" })?.value.string else { continue }
             stream.exchange.send(FeedStream.event(id: id, message.text))
         }
-        goOn(stream)
+        resume(stream)
     }
 
     /// Handles a refusal or a missing answer of the other gateway. Returns the messages that it may have delivered
@@ -188,7 +188,7 @@ final class FeedStreams {
         ])
     }
 
-    private func goOn(_ stream: FeedStream) {
+    private func resume(_ stream: FeedStream) {
         guard stream.exchange.queuedOutputBytes <= services.settings.streamBufferBytes else {
             stream.isFull = true
             return

@@ -198,22 +198,22 @@ struct LogPump: Sendable, Equatable {
             state = .atEnd
             return .awaitEntry(end.seq + 1)
         }
-        return goOn(isFull: isFull)
+        return resume(isFull: isFull)
     }
 
     /// Handles a wake-up: the log may have the awaited entry, or a periodic check is due.
     mutating func woke(isFull: Bool) -> Ask {
         guard state == .atEnd else { return .nothing }
-        return goOn(isFull: isFull)
+        return resume(isFull: isFull)
     }
 
     /// Handles that the client has read all queued bytes.
     mutating func drained() -> Ask {
         guard state == .full else { return .nothing }
-        return goOn(isFull: false)
+        return resume(isFull: false)
     }
 
-    private mutating func goOn(isFull: Bool) -> Ask {
+    private mutating func resume(isFull: Bool) -> Ask {
         guard !isFull else {
             state = .full
             return .nothing

@@ -65,11 +65,11 @@ extension Metric {
             "taken_back_total", "Times that a namespace returned to an older state because the database lost entries.",
             action:
                 "Alert `PathmirrorEntriesLost` on any: [what was lost](../guides/high-availability.md#what-was-lost)."
-        ) { $0.engine.takenBack.current },
+        ) { $0.engine.rolledBack.current },
         .counter(
             "taken_back_entries_total", "Entries that this gateway had and the database lost.",
             action: "The extent of the loss; the gateway's log names the entries."
-        ) { $0.engine.takenBackEntries.current },
+        ) { $0.engine.rolledBackEntries.current },
     ]
 
     static let namespaces: [Metric] = [

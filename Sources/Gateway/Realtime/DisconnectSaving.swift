@@ -86,26 +86,26 @@ struct DisconnectSaving {
             // Refused operations, and operations based on them, are never executed.
             let effects = (current.requests + waiting).map { Effect.refuse($0) }
             operations = saved
-            takeBack()
+            rollBack()
             return effects
         case .over:
             // Other gateways execute the operations, or have done so. None of the requests is answered.
             hasRow = false
             operations = DisconnectQueue()
             isOver = true
-            takeBack()
+            rollBack()
             return [.close]
         case .unknown:
             // The requests are not refused, as the save may still succeed. The session ends now, which executes the
             // operations that the database has.
             hasRow = true
             isOver = true
-            takeBack()
+            rollBack()
             return [.close]
         }
     }
 
-    private mutating func takeBack() {
+    private mutating func rollBack() {
         waiting.removeAll()
         mustSaveAgain = false
         revision += 1

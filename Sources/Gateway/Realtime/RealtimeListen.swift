@@ -108,7 +108,7 @@ extension RealtimeListen: Listener {
 
     /// A conflated listen restarts anyway when its client has caught up.
     func restart(from snapshot: Snapshot) {
-        if state != .conflated { session.sendAnew(self, snapshot) }
+        if state != .conflated { session.resend(self, snapshot) }
     }
 
     func shutOut() { session.cancel(self) }

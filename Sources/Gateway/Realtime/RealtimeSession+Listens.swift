@@ -181,7 +181,7 @@ extension RealtimeSession {
     func drained() {
         guard !isEnded else { return }
         if unsettledListens > 0 {
-            for listen in listens.values where listen.state == .conflated { sendAnew(listen, namespace.snapshot) }
+            for listen in listens.values where listen.state == .conflated { resend(listen, namespace.snapshot) }
         }
         settled()
     }
@@ -190,7 +190,7 @@ extension RealtimeSession {
     private func drainSoon() { host.sessionLoop.post(to: id) { $0.drained() } }
 
     /// Restarts a listen from a snapshot.
-    func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {
+    func resend(_ listen: RealtimeListen, _ snapshot: Snapshot) {
         guard listen.state != .opening else { return listen.missed() }
         let target = listen.target
         open(listen, at: snapshot, InitialValue(listen.group, snapshot, target)) { session, opening in

@@ -102,7 +102,7 @@ final class TransactionSlots {
             guard let self else { return }
             switch self.context.transactionQueues.check(slot, at: key, patience: self.patience) {
             case .over: break
-            case .goesOn(let time): self.watch(slot, at: key, after: time)
+            case .continues(let time): self.watch(slot, at: key, after: time)
             case .expired(let outcome):
                 self.sessions[slot.session]?.contended.remove(key)
                 self.follow(outcome, at: key)

@@ -141,7 +141,7 @@ struct TransactionTurns {
         /// The slot has already ended.
         case over
         /// The slot continues; check again after this many milliseconds.
-        case goesOn(Int64)
+        case continues(Int64)
         /// The session was idle for too long.
         case expired(Outcome)
     }
@@ -151,9 +151,9 @@ struct TransactionTurns {
     mutating func check(_ slot: Slot, patience: Int64, at now: Int64) -> Check {
         guard current == slot, let member = members[slot.session] else { return .over }
         let left = min(lastSign + patience, slotBegan + 8 * patience) - now
-        if left > 0 { return .goesOn(left) }
+        if left > 0 { return .continues(left) }
         // The client is not responsible for the duration of its write.
-        if member.isSending { return .goesOn(patience) }
+        if member.isSending { return .continues(patience) }
         return .expired(leaves(slot.session, at: now))
     }
 

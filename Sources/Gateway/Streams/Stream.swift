@@ -115,7 +115,7 @@ final class Stream {
         oldestFirstValue = seq
     }
 
-    private func sendValueAnew(_ snapshot: Snapshot) {
+    private func resendValue(_ snapshot: Snapshot) {
         reopen(at: snapshot.seq)
         host.sendValue(self, snapshot)
     }
@@ -135,7 +135,7 @@ final class Stream {
     /// The client has read all bytes that were in flight.
     func drained() {
         guard case .conflated = state else { return }
-        sendValueAnew(group.namespace.snapshot)
+        resendValue(group.namespace.snapshot)
     }
 
     // MARK: Closing
@@ -187,7 +187,7 @@ extension Stream: Listener {
 
     func restart(from snapshot: Snapshot) {
         switch state {
-        case .live: sendValueAnew(snapshot)
+        case .live: resendValue(snapshot)
         // A value that is being encoded may belong to a lost history, with a seq beyond the snapshot's.
         case .opening: reopen(at: .max)
         // A conflated stream restarts anyway when the client has caught up.

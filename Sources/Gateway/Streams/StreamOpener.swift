@@ -100,14 +100,14 @@ final class StreamOpener: StreamHost {
         let group = ObjectIdentifier(stream.group)
         let id = stream.id
         let milliseconds = services.settings.minSeqWaitMilliseconds
-        _ = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.goOn(group, id) }
+        _ = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.resume(group, id) }
         stream.group.namespace.whenApplied(lastSeen, within: Int64(milliseconds)) { [link] in
-            link.post { $0.goOn(group, id) }
+            link.post { $0.resume(group, id) }
         }
     }
 
     /// Begins a stream after its wait. Checks the reader again, because rules and data may have changed.
-    private func goOn(_ group: ObjectIdentifier, _ id: UInt64) {
+    private func resume(_ group: ObjectIdentifier, _ id: UInt64) {
         guard let stream = streams.find(id, in: group), let awaited = stream.awaitedSeq else { return }
         stream.awaitedSeq = nil
         guard stream.isOpening else { return }

@@ -122,8 +122,8 @@ public struct FollowerMachine: Sendable {
     /// - Throws: `corrupt` if the seqs inside the page have a gap and gaps are refused.
     public mutating func received(history: HistoryRecord?, entries: [LoggedEntry]) throws(LogStoreError) {
         if settings.checksHistory {
-            guard let history, history.relation(of: cursor.seq, batch: cursor.batch) != .takenBack else {
-                pending = [.takenBack(history)]
+            guard let history, history.relation(of: cursor.seq, batch: cursor.batch) != .rolledBack else {
+                pending = [.rolledBack(history)]
                 return
             }
         }
@@ -204,7 +204,7 @@ public struct FollowerMachine: Sendable {
             if let last = entries.last { cursor = last.cursor }
         case .bulk(let logged), .rules(let logged): cursor = logged.cursor
         case .end: isAtEnd = true
-        case .missing, .takenBack: break
+        case .missing, .rolledBack: break
         }
         return event
     }

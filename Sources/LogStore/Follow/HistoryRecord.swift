@@ -42,9 +42,9 @@ public struct HistoryRecord: Sendable, Equatable {
     /// The relation of a state to the log.
     public enum Relation: Sendable, Equatable {
         /// The log continues the state.
-        case goesOn
+        case continues
         /// The log has another history: entries that the state contains were rolled back.
-        case takenBack
+        case rolledBack
         /// The log no longer reaches back to the state.
         case unknown
     }
@@ -56,11 +56,11 @@ public struct HistoryRecord: Sendable, Equatable {
     ///   - known: the batch of the entry at that position in the state, or nil if unknown. Only the numbers are
     ///     compared then.
     public func relation(of seq: Int64, batch known: [UInt8]?) -> Relation {
-        if seq > head { return .takenBack }
-        guard let known else { return .goesOn }
-        if let batch = batch(of: seq) { return batch == known ? .goesOn : .takenBack }
+        if seq > head { return .rolledBack }
+        guard let known else { return .continues }
+        if let batch = batch(of: seq) { return batch == known ? .continues : .rolledBack }
         // The entry should be in the log and is not: in this database's history it was never written.
-        return seq >= retainedFrom ? .takenBack : .unknown
+        return seq >= retainedFrom ? .rolledBack : .unknown
     }
 }
 

@@ -89,7 +89,7 @@ public enum LogEvent: Sendable {
     case missing(Range<Int64>, read: [LoggedEntry])
     /// The log has another history than the cursor. Nil if the namespace does not exist.
     /// Call `restart(at:)` to continue elsewhere.
-    case takenBack(HistoryRecord?)
+    case rolledBack(HistoryRecord?)
     /// The end of the log, or of the follower's range, is reached. The head is reported if history is checked.
     case end(head: Int64?)
 }

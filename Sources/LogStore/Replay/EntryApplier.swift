@@ -285,7 +285,7 @@ public final class EntryApplier {
     private func completeBulk(_ bulk: Bulk, _ seq: Int64) throws {
         for path in bulk.cleared { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
         var passes = bulk.passes
-        while passes.goesOn() {
+        while passes.beginNextPass() {
             for number in 0..<Int32(bulk.parts) {
                 // The entry itself is not in the log yet.
                 guard let part = try connection.storedPart(number, of: seq, destination.id) else {

@@ -184,7 +184,7 @@ public struct PastTree {
                 try reportBulk(bulk)
             }
             isFirstPass = false
-        } while application.goesOn()
+        } while application.beginNextPass()
     }
 
     private func narrowed(_ changes: [Change]) -> [Change] {

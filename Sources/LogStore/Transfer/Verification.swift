@@ -174,7 +174,7 @@ public struct Verification: Sendable {
                 try progress(.entries(tree.entryCount))
             case .missing(let seqs, _):
                 checks.problems.append("Seq \(seqs.lowerBound) is missing: the log continues with \(seqs.upperBound).")
-            case .bulk, .rules, .takenBack, .end: break reading
+            case .bulk, .rules, .rolledBack, .end: break reading
             }
         }
         if tree.seq != record.head {

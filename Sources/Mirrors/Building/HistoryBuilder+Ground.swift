@@ -18,10 +18,10 @@ struct HistoryBase {
 
 extension HistoryBuilder {
     /// Whether the log continues from a history's position: its entry was not rolled back, and the next one was not pruned.
-    func goesOn(_ old: MirrorCursor) throws -> Bool {
+    func continues(_ old: MirrorCursor) throws -> Bool {
         guard let record = try source.namespace(id: mirror.namespaceID) else { throw isGone }
         let relation = try source.history(record.id, at: old.seq)?.relation(of: old.seq, batch: old.batch)
-        return relation != .takenBack && record.retainedFrom <= old.seq + 1
+        return relation != .rolledBack && record.retainedFrom <= old.seq + 1
     }
 
     /// Stores the base's records as the history's first versions.

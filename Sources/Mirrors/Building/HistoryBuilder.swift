@@ -103,7 +103,7 @@ final class HistoryBuilder {
             mayHaveErrors: true)
         building.namesToBe = IndexRename.own(of: table) + (userDefined?.namesToBe ?? [])
         guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
-        if try goesOn(old) {
+        if try continues(old) {
             try rebuild(&building, old)
         } else {
             try source.holdLog(mirror.namespaceID, for: mirror.name)

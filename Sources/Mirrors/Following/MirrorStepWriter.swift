@@ -175,7 +175,7 @@ struct MirrorStepWriter {
                 try source.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
                     for change in passes.select(part) { mirrors[index].pending.take(change, stamp) }
                 }
-            } while passes.goesOn()
+            } while passes.beginNextPass()
         }
     }
 

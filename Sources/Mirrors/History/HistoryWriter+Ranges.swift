@@ -67,7 +67,7 @@ extension HistoryWriter {
                 }
             }
             try put(&waiting, stamp, &mirror, &writer)
-        } while passes.goesOn()
+        } while passes.beginNextPass()
         try settle(stamp, &mirror, &writer)
     }
 

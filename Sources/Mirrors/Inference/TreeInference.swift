@@ -14,16 +14,16 @@ struct TreeInference {
     private static let maxDepth = 16
 
     /// Called with the stage that begins next. If it returns false, that stage and all later ones are skipped.
-    private let goesOn: (Inference.Stage) -> Bool
+    private let shouldContinue: (Inference.Stage) -> Bool
 
     /// - Parameter mirrors: existing mirrors, whose names and tables are taken.
     init(
         limit: Int, besides mirrors: [MirrorNames.Known] = [],
-        goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }
+        shouldContinue: @escaping (Inference.Stage) -> Bool = { _ in true }
     ) {
         self.limit = limit
         names = MirrorNames(besides: mirrors)
-        self.goesOn = goesOn
+        self.shouldContinue = shouldContinue
     }
 
     /// The path parts and the values of records.
@@ -41,7 +41,7 @@ struct TreeInference {
     /// Proposes mirrors for everything below a path about which nothing is known.
     mutating func takeWhole(_ node: Node, at path: [Key] = []) {
         guard case .branch(let branch) = node, path.count < Self.maxDepth,
-            goesOn(.path(path.last.map { "/\($0.text)" } ?? "/"))
+            shouldContinue(.path(path.last.map { "/\($0.text)" } ?? "/"))
         else { return }
         if path.isEmpty { known = KnownCollections(in: node) }
         if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
@@ -112,11 +112,11 @@ struct TreeInference {
         while name.utf8.count > 58 { name.removeLast() }
         guard let pattern = pattern(records.parts) else {
             hasLeftOut = true
-            _ = goesOn(.leftOut(PathPattern.text(records.parts)))
+            _ = shouldContinue(.leftOut(PathPattern.text(records.parts)))
             return
         }
         let table = names.unusedTable(name, pattern)
-        guard goesOn(.records(table: table, count: records.values.count)) else { return }
+        guard shouldContinue(.records(table: table, count: records.values.count)) else { return }
         var fields = RecordFields(records.values.map(\.value), among: known)
         fields.survey()
         if let proposal = proposal(records, pattern, table, fields) { proposals.append(proposal) }

@@ -164,7 +164,7 @@ extension GroupRunner {
     /// Tables that can't be rebuilt now are tried again.
     func rebuild(_ work: inout MirrorWork) throws -> Bool {
         var isSomethingNew = false
-        for (mirror, cursor, head) in work.takenBack where work.rebuildsNow(mirror.name) {
+        for (mirror, cursor, head) in work.rolledBack where work.rebuildsNow(mirror.name) {
             if !work.hasRebuildFailed(mirror.name) { announce(mirror, cursor, head) }
             do {
                 let outcome = try rebuild(mirror, cursor)

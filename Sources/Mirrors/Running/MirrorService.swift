@@ -46,7 +46,7 @@ public final class MirrorService: Sendable {
     public init(
         url: PostgresURL, settings: MirrorSettings = MirrorSettings(), announcements: Announcements, logger: Logger,
         servers: ServerFence = ServerFence(),
-        makeRoom: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)? = nil
+        makeRoom: (@Sendable (_ shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)? = nil
     ) {
         let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers, roomMaker: makeRoom)
         let announcements = announcements.subscribe(to: .mirrors)
@@ -73,7 +73,7 @@ final class MirrorCore: Sendable {
     let logger: Logger
     let board = MirrorReports()
     private let servers: ServerFence
-    private let roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
+    private let roomMaker: (@Sendable (_ shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
     private let stopping = Condition(false)
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
@@ -88,7 +88,7 @@ final class MirrorCore: Sendable {
 
     init(
         url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence,
-        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
+        roomMaker: (@Sendable (_ shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget)?
     ) {
         self.roomMaker = roomMaker
         self.servers = servers

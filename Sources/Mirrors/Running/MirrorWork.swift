@@ -50,7 +50,7 @@ struct MirrorWork {
     /// Mirrors that are in the catalog but have no table yet.
     private var building: [String] = []
     /// Mirrors whose tables contain entries that the database has lost.
-    private(set) var takenBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
+    private(set) var rolledBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
     /// The failed rebuilds of such mirrors.
     private var rebuildFailures: [String: Trouble] = [:]
     private var paused: [(name: String, seq: Int64)] = []
@@ -108,7 +108,7 @@ struct MirrorWork {
         paused = []
         unusable = []
         building = []
-        takenBack = []
+        rolledBack = []
         for mirror in mirrors {
             guard let cursor = cursors.first(where: { $0.id == mirror.id }) else {
                 building.append(mirror.name)
@@ -123,9 +123,9 @@ struct MirrorWork {
                 continue
             }
             if let log = try source.history(group.namespaceID, at: cursor.seq),
-                log.relation(of: cursor.seq, batch: cursor.batch) == .takenBack
+                log.relation(of: cursor.seq, batch: cursor.batch) == .rolledBack
             {
-                takenBack.append((mirror, cursor, log.head))
+                rolledBack.append((mirror, cursor, log.head))
                 continue
             }
             var one = ActiveMirror(mirror, cursor)
@@ -143,7 +143,7 @@ struct MirrorWork {
         troubles = troubles.filter { names.contains($0.key) }
         heldUntil = heldUntil.filter { names.contains($0.key) }
         waiting.keep(names)
-        rebuildFailures = rebuildFailures.filter { failure in takenBack.contains { $0.mirror.name == failure.key } }
+        rebuildFailures = rebuildFailures.filter { failure in rolledBack.contains { $0.mirror.name == failure.key } }
         needsReload = false
         mayBeLate = true
     }
@@ -163,7 +163,7 @@ struct MirrorWork {
     /// Notes that time has passed: announcements may have been lost, and tables may have been built.
     mutating func waited() {
         mayBeLate = true
-        if !building.isEmpty || !takenBack.isEmpty { needsReload = true }
+        if !building.isEmpty || !rolledBack.isEmpty { needsReload = true }
     }
 
     /// Takes a step. Returns true if there is nothing more to do for now.
@@ -395,7 +395,7 @@ struct MirrorWork {
                 reports[index].lagMilliseconds = now - since
             }
         }
-        reports += takenBack.map {
+        reports += rolledBack.map {
             var report = MirrorReport(namespace: group.namespace, name: $0.mirror.name, state: .building)
             report.message = rebuildFailures[report.name]?.message
             return report

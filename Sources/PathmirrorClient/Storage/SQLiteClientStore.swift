@@ -45,7 +45,7 @@ package final class SQLiteClientStore: ClientStore {
             if damaged > 0 { report(.writesDamaged(file: path, count: damaged)) }
         } catch {
             guard error.saysThatFileIsDamaged else { throw StorageError(error, file: path) }
-            do throws(SQLiteError) { try beginAnew(error) } catch { throw StorageError(error, file: path) }
+            do throws(SQLiteError) { try restart(error) } catch { throw StorageError(error, file: path) }
         }
     }
 
@@ -83,7 +83,7 @@ package final class SQLiteClientStore: ClientStore {
 
     private func failed(_ error: SQLiteError) {
         if error.saysThatFileIsDamaged {
-            do throws(SQLiteError) { return try beginAnew(error) } catch { return stop(error) }
+            do throws(SQLiteError) { return try restart(error) } catch { return stop(error) }
         }
         stop(error)
     }
@@ -96,7 +96,7 @@ package final class SQLiteClientStore: ClientStore {
     }
 
     /// Sets the damaged file aside and creates a new one with those of its writes that can be read.
-    private func beginAnew(_ error: SQLiteError) throws(SQLiteError) {
+    private func restart(_ error: SQLiteError) throws(SQLiteError) {
         file?.rollBack()
         var writes: [WriteID: PendingWrite] = [:]
         if let connection = try? file?.connection ?? SQLiteConnection(.file(path), patience: 500) {

@@ -55,7 +55,7 @@ public struct PartPasses: Sendable {
     }
 
     /// Ends a pass after the last part. Returns whether another pass over all parts is needed.
-    public mutating func goesOn() -> Bool {
+    public mutating func beginNextPass() -> Bool {
         if step == .values, hasRemovals {
             step = .removals
         } else if step != .priorities, hasPriorities {
@@ -70,7 +70,7 @@ public struct PartPasses: Sendable {
 /// Applies a bulk entry: paths that it clears get the values of its parts, all at once. Nodes above cleared paths keep their
 /// priorities if the parts set values there.
 ///
-/// Pass every part to `take`, and start again with the first part as long as `goesOn` returns true.
+/// Pass every part to `take`, and start again with the first part as long as `beginNextPass` returns true.
 public struct BulkApplication: Sendable {
     /// The tree so far. After the last pass, this is the tree after the entry.
     public private(set) var root: Node
@@ -96,13 +96,13 @@ public struct BulkApplication: Sendable {
     public mutating func pageOut(with pager: inout TreePager) { root = pager.pageOut(root) }
 
     /// Ends a pass over all parts. Returns true if another pass is needed.
-    public mutating func goesOn() -> Bool {
+    public mutating func beginNextPass() -> Bool {
         if passes.step == .values {
             // These paths have received no value, so they are removals.
             for path in cleared { root = root.replacing(path, with: .null) }
             cleared = []
         }
-        return passes.goesOn()
+        return passes.beginNextPass()
     }
 
     /// Clears the paths that contain the path of a value. A leaf holds each such path until the value is set, which keeps its

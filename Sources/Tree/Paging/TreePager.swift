@@ -27,29 +27,30 @@ public struct PageSizes: Sendable {
 ///     `- entries r..z                                `- s: branch; its children are in pages of their own
 ///        `- s: branch, 900 kB; the others 200 bytes
 ///
-/// The root of the tree and slabs such as `r..z` stay in memory. The packer ends when the keeper has no space or `goesOn`
+/// The root of the tree and slabs such as `r..z` stay in memory. The packer ends when the keeper has no space or `shouldContinue`
 /// returns false; the remaining slabs then stay as they are. A tree can be paged out again: its present pages stay.
 /// `TreeBuilder` pages out a tree while it reads the tree from the database, one run of children at a time (`PagedRuns`).
 public struct TreePager {
     private let keeper: any PageKeeper
     let sizes: PageSizes
-    private let goesOn: @Sendable () -> Bool
+    private let shouldContinue: @Sendable () -> Bool
     private var writer = ByteWriter()
     /// The number of the tree's rows in pages that this packer has created.
     public private(set) var pagedRows = 0
     /// The approximate size of the content of these pages in memory, in bytes.
     public private(set) var pagedHeapBytes = 0
-    /// Whether the packer has ended, because the keeper had no space or `goesOn` returned false. No more pages are created
+    /// Whether the packer has ended, because the keeper had no space or `shouldContinue` returned false. No more pages are created
     /// then.
     public private(set) var hasEnded = false
 
-    /// - Parameter goesOn: called before each page. Returns whether pages are still needed.
+    /// - Parameter shouldContinue: called before each page. Returns whether pages are still needed.
     public init(
-        _ keeper: any PageKeeper, sizes: PageSizes = PageSizes(), goesOn: @escaping @Sendable () -> Bool = { true }
+        _ keeper: any PageKeeper, sizes: PageSizes = PageSizes(),
+        shouldContinue: @escaping @Sendable () -> Bool = { true }
     ) {
         self.keeper = keeper
         self.sizes = sizes
-        self.goesOn = goesOn
+        self.shouldContinue = shouldContinue
     }
 
     /// Returns the tree with all parts in pages that are not in pages yet. Small parts stay as they are.
@@ -200,7 +201,7 @@ public struct TreePager {
     /// Returns the page of a slab that contains no pages, or the slab itself if there is no space.
     private mutating func page(_ slab: ChildMap.Slab) -> ChildMap.Slab {
         if hasEnded || slab.count == 0 { return slab }
-        guard goesOn() else {
+        guard shouldContinue() else {
             hasEnded = true
             return slab
         }

@@ -30,7 +30,7 @@ final class Dialer {
     }
 
     /// Tries the next address, if it is due.
-    func goOn(now: Int64) -> Result {
+    func resume(now: Int64) -> Result {
         while now >= nextAt || tries.isEmpty, let address = rest.popFirst() {
             switch address.connect(unacknowledgedTimeout: loop.settings.unacknowledgedTimeout) {
             case .success(let descriptor):
@@ -49,7 +49,7 @@ final class Dialer {
 
     /// Handles the result of a try, which its socket reports.
     func isReady(_ ready: SocketPoller.Ready, now: Int64) -> Result {
-        guard let index = tries.firstIndex(where: { $0.id == ready.id }) else { return goOn(now: now) }
+        guard let index = tries.firstIndex(where: { $0.id == ready.id }) else { return resume(now: now) }
         let descriptor = tries[index].descriptor
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -63,7 +63,7 @@ final class Dialer {
         close(descriptor)
         failure = SystemError(number: error).description
         nextAt = now
-        return goOn(now: now)
+        return resume(now: now)
     }
 
     /// Abandons all tries.

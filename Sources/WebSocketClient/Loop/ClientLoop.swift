@@ -100,7 +100,7 @@ final class ClientLoop: @unchecked Sendable {
     }
 
     /// Makes the runner continue before the loop waits for events.
-    func goOnSoon(_ runner: ConnectionRunner) { eager.append(runner) }
+    func resumeSoon(_ runner: ConnectionRunner) { eager.append(runner) }
 
     // MARK: The thread
 
@@ -114,7 +114,7 @@ final class ClientLoop: @unchecked Sendable {
             for call in calls { call(self) }
             let waiting = eager
             eager = []
-            for runner in waiting { runner.goOn() }
+            for runner in waiting { runner.resume() }
             passTime()
             if isStopping { break }
         }

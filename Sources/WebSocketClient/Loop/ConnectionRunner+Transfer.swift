@@ -32,7 +32,7 @@ extension ConnectionRunner {
             case .finished, .failed: return broken(link)
             }
         }
-        loop.goOnSoon(self)
+        loop.resumeSoon(self)
     }
 
     private func broken(_ link: ConnectedSocket) {
@@ -62,7 +62,7 @@ extension ConnectionRunner {
                 return end(isClosing ? .byUs : .broken(SystemError(number: number).description))
             }
         }
-        loop.goOnSoon(self)
+        loop.resumeSoon(self)
     }
 
     private func take(_ bytes: UnsafeRawBufferPointer, _ link: ConnectedSocket) {

@@ -69,7 +69,7 @@ final class ConnectionRunner {
         case .success(let addresses):
             let dialer = Dialer(loop, self, addresses)
             stage = .dialing(dialer)
-            dialed(dialer.goOn(now: Clock.monotonicMilliseconds))
+            dialed(dialer.resume(now: Clock.monotonicMilliseconds))
         }
     }
 
@@ -135,7 +135,7 @@ final class ConnectionRunner {
     }
 
     /// Continues with work that needs no event of the socket.
-    func goOn() {
+    func resume() {
         switch stage {
         case .lookingUp, .dialing, .shakingHands, .over: break
         case .upgrading(let link, _), .open(let link), .closing(let link): transfer(link)
@@ -147,7 +147,7 @@ final class ConnectionRunner {
         case .over: break
         case .open: break
         case .closing: end(.byUs)
-        case .dialing(let dialer) where now < openBefore: dialed(dialer.goOn(now: now))
+        case .dialing(let dialer) where now < openBefore: dialed(dialer.resume(now: now))
         case .lookingUp: end(.unreachable("\(address.host): the name lookup took too long"))
         case .dialing: end(.unreachable("\(address.host) port \(address.port): no answer"))
         case .shakingHands: end(.insecure("the handshake took too long"))

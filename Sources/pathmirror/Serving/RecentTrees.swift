@@ -33,7 +33,9 @@ final class RecentTrees: TreeSource {
         self.budget = budget
     }
 
-    func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget { budget.room(while: goesOn) }
+    func room(while shouldContinue: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
+        budget.room(while: shouldContinue)
+    }
 
     func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? {
         guard let history = history(of: namespace), !history.isOver else {

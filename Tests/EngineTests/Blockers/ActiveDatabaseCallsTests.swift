@@ -39,8 +39,8 @@ import Testing
         #expect(stays.pause(milliseconds: 1))
         let isOver = MutexBox(false)
         let watch = Thread(name: "watch") {
-            let goesOn = stays.pause(milliseconds: 60_000)
-            isOver.withLock { $0 = !goesOn }
+            let continues = stays.pause(milliseconds: 60_000)
+            isOver.withLock { $0 = !continues }
         }
         stays.stop()
         watch.join()

@@ -169,7 +169,7 @@ import Tree
     @Test(arguments: [1, 2, 3] as [UInt64])
     func randomCuts(seed: UInt64) throws {
         try withChainedBatches(proxied: true) {
-            $0.batchesUnderWay = 2 + Int(seed % 3)
+            $0.batchesInFlight = 2 + Int(seed % 3)
             $0.pollMilliseconds = 50
         } _: { batches in
             let proxy = try #require(batches.proxy)

@@ -25,7 +25,7 @@ import Tree
 
     @Test func soManyAreUnderWayAndNoMore() throws {
         try withChainedBatches {
-            $0.batchesUnderWay = 4
+            $0.batchesInFlight = 4
         } _: { batches in
             try batches.begin()
             // The size of each batch depends on the speed of the committer.
@@ -42,7 +42,7 @@ import Tree
 
     @Test func eachWaitsForTheOneBeforeWhereThatIsSaid() throws {
         try withChainedBatches {
-            $0.batchesUnderWay = 1
+            $0.batchesInFlight = 1
         } _: { batches in
             try batches.begin()
             batches.follow(200)

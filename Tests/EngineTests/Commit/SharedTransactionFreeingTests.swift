@@ -34,7 +34,7 @@ import Tree
             let others = namespaces.filter { $0.name != "n3" }
             let late = submit(named, to: [namespaces[3]])
             let sinks = submit(.increment("n"), to: others)
-            try held.letGo()
+            try held.evict()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2) }
             #expect(try held.waiting(for: writer))
             for namespace in others { #expect(namespace.write(.increment("n"))?.committedSeq == 3) }
@@ -54,7 +54,7 @@ import Tree
             let writer = try locking(held.url, "n3")
             defer { writer.close() }
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             for (number, sink) in sinks.enumerated() where number != 3 { #expect(sink.outcome(1)?.committedSeq == 2) }
             for (namespace, sink) in zip(namespaces, sinks) {
                 for token in 2...3 as ClosedRange<UInt64> { namespace.submit(.increment("n"), to: sink, token: token) }
@@ -88,7 +88,7 @@ import Tree
             let ended = submit(
                 Write(.disconnect(claim, operations: [[change]]), operation: .disconnect, byteCount: 8, auth: .admin),
                 to: [namespaces[2]])
-            try held.letGo()
+            try held.evict()
             for sink in sinks + ended { #expect(sink.outcome(1)?.committedSeq == 2) }
             let metrics = held.engine.metrics
             #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
@@ -109,7 +109,7 @@ import Tree
             let sinks = namespaces.map { namespace in
                 submit(namespace.name == "n4" ? .set("wide", .null) : .set("n", .int(7)), to: [namespace])[0]
             }
-            try held.letGo()
+            try held.evict()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq != nil) }
             let metrics = held.engine.metrics
             #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
@@ -134,7 +134,7 @@ import Tree
             let writer = try locking(held.url, "n3")
             defer { writer.close() }
             let first = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             // The engine has now determined which namespace was locked.
             #expect(first[2].outcome(1)?.committedSeq == 2)
             #expect(try held.waiting(for: writer))
@@ -144,7 +144,7 @@ import Tree
             #expect(metrics.sharedTransactionRetries.current == 1 && metrics.sharedTransactions.current == 0)
             try held.hold()
             let second = submit(.increment("n"), to: namespaces, token: 2)
-            try held.letGo()
+            try held.evict()
             for sink in second { #expect(sink.outcome(2)?.committedSeq == 3) }
             // Half of the allowed number is still enough.
             #expect(metrics.sharedTransactions.current == 1 && metrics.sharedTransactionNamespaces.current == 7)
@@ -180,7 +180,7 @@ import Tree
                 let before = held.engine.metrics.sharedTransactionNamespaces.current
                 try held.hold()
                 let sinks = submit(.increment("n"), to: namespaces, token: round)
-                try held.letGo()
+                try held.evict()
                 for sink in sinks { #expect(sink.outcome(round)?.committedSeq == Int64(round) + 1) }
                 together.append(held.engine.metrics.sharedTransactionNamespaces.current - before)
             }

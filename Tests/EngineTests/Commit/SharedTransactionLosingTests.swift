@@ -22,7 +22,7 @@ import Tree
             // does.
             proxy?.cutNext(cut, times: 2, at: Array("begin#".utf8))
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2 && sink.repeated.isEmpty) }
             #expect(proxy?.cutCount == 2)
             #expect(held.engine.metrics.unknownCommits.current == 8)
@@ -42,7 +42,7 @@ import Tree
             try held.hold()
             proxy.cutNext(.silenceFromBatch, at: Self.sign)
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             #expect(sinks[0].outcome(1, seconds: 60)?.failure == .outcomeUnknown)
             let attempts = proxy.lossCount
             for sink in sinks { #expect(sink.outcome(1, seconds: 60)?.failure == .outcomeUnknown) }
@@ -67,7 +67,7 @@ import Tree
             try held.hold()
             proxy.cutNext(.silenceFromBatch, at: Self.sign)
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             // The transaction has been given up, and the committer searches for its outcome.
             #expect(eventually { held.engine.metrics.unknownCommits.current == 60 })
             #expect(eventually { !held.engine.engine.health.isUp })
@@ -92,7 +92,7 @@ import Tree
             defer { writer.close() }
             try writer.executeScript("begin; select pathmirror.set('n3', '/n', '100')")
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             #expect(try held.waiting(for: writer))
             let engine = held.engine.engine
             let isStopping = Condition(false)

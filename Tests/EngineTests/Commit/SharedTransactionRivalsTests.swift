@@ -29,7 +29,7 @@ import Tree
                 try writer.executeScript(
                     "begin; select 1 from pathmirror.namespace where name = 'r\(round)n8' for update")
                 let sinks = all.map { submit(.increment("n"), to: $0.shuffled(using: &random)) }
-                for one in held { try one.letGo() }
+                for one in held { try one.evict() }
                 #expect(try held[0].waiting(for: writer, count: 2))
                 try writer.executeScript("rollback")
                 for sink in sinks.joined() { #expect(sink.outcome(1)?.committedSeq != nil) }
@@ -61,7 +61,7 @@ import Tree
         defer { writer.close() }
         try writer.executeScript("begin; select 1 from pathmirror.namespace where name = 'n2' for update")
         let sinks = submit(.increment("n"), to: namespaces)
-        try held.letGo()
+        try held.evict()
         #expect(try held.waiting(for: writer))
         try server.synchronous(true)
         try server.cancellingWaits {

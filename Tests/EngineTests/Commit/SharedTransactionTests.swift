@@ -25,7 +25,7 @@ import Tree
                     namespace.submit(.increment("n"), to: sink, token: token)
                 }
             }
-            try held.letGo()
+            try held.evict()
             for sink in sinks {
                 #expect(sink.all(3)?.sorted { $0.key < $1.key }.map(\.value.committedSeq) == [2, 3, 4])
                 #expect(sink.order == [0, 1, 2] && sink.repeated.isEmpty)
@@ -49,7 +49,7 @@ import Tree
             defer { writer.close() }
             try writer.executeScript("begin; select pathmirror.set('n3', '/n', '100')")
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             for (number, sink) in sinks.enumerated() where number != 3 { #expect(sink.outcome(1)?.committedSeq == 2) }
             #expect(sinks[3].outcomes.isEmpty)
             #expect(held.engine.metrics.sharedTransactionRetries.current >= 1)
@@ -68,7 +68,7 @@ import Tree
             try held.hold()
             proxy?.cutNext(cut, at: Self.sign)
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2 && sink.repeated.isEmpty) }
             #expect(proxy?.cutCount == 1)
             #expect(held.engine.metrics.unknownCommits.current >= 8)
@@ -82,7 +82,7 @@ import Tree
             try held.hold()
             proxy?.cutNext(.batchArrivesLate, at: Self.sign)
             let sinks = submit(.increment("n"), to: namespaces)
-            try held.letGo()
+            try held.evict()
             #expect(eventually { proxy?.heldCount == 1 })
             proxy?.releaseHeld()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2 && sink.repeated.isEmpty) }
@@ -109,7 +109,7 @@ import Tree
             try fresh.hold()
             let sinks = those.map { _ in CollectingSink() }
             for (namespace, sink) in zip(those, sinks) { namespace.submit(named(), to: sink, token: 1) }
-            try fresh.letGo()
+            try fresh.evict()
             for sink in sinks { #expect(sink.outcome(1)?.committedSeq == 2) }
             #expect(fresh.engine.metrics.sharedTransactionRetries.current == 1)
             try checkCounts(held.url, those, counts: 2)
@@ -132,7 +132,7 @@ import Tree
                 namespace.submit(write, to: sink, token: 1)
                 namespace.submit(.set("n", .int(7)), to: sink, token: 2)
             }
-            try held.letGo()
+            try held.evict()
             for (number, sink) in sinks.enumerated() {
                 let first = try #require(sink.outcome(1))
                 if case .denied = first { #expect(number != 2) } else { #expect(number == 2) }

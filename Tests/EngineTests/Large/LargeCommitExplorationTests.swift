@@ -22,7 +22,7 @@ import Testing
             LargeWorld(after: 1, .init(losses: 2, harmless: 2, conflicting: 1, special: 1, refusals: 1, deadlines: 1))),
         Scenario(
             "a history that changes",
-            LargeWorld(after: 2, .init(losses: 2, harmless: 2, takenBack: 2, deadlines: 1, stops: 1))),
+            LargeWorld(after: 2, .init(losses: 2, harmless: 2, rolledBack: 2, deadlines: 1, stops: 1))),
     ]
 
     @Test(arguments: scenarios) func everyOrder(scenario: Scenario) {

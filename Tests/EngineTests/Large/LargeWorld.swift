@@ -16,7 +16,7 @@ struct LargeWorld: Hashable {
         /// Entries whose effect is not in their changes: imports, rules.
         var special = 0
         /// Times that the database loses its newest entry and another replaces it.
-        var takenBack = 0
+        var rolledBack = 0
         /// Whether the rules refuse the write on a newer tree.
         var refusals = 0
         /// Whether the deadline can pass.
@@ -124,10 +124,10 @@ struct LargeWorld: Hashable {
                     $0.append(kind)
                 })
         }
-        if budget.takenBack > 0, let last = log.last, last.kind != .own {
+        if budget.rolledBack > 0, let last = log.last, last.kind != .own {
             found.append(
                 with {
-                    $0.budget.takenBack -= 1
+                    $0.budget.rolledBack -= 1
                     $0.log.removeLast()
                     $0.append(.harmless)
                 })

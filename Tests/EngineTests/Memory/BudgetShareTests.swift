@@ -81,9 +81,9 @@ import Tree
             let connection = try LogConnection(url)
             defer { connection.close() }
             let record = try #require(try connection.namespace(named: "test"))
-            for goesOn in [true, false] {
+            for continues in [true, false] {
                 let last = try #require(moments.last)
-                var past = try PastTree(connection, record, for: last.seq, in: budget.room { goesOn })
+                var past = try PastTree(connection, record, for: last.seq, in: budget.room { continues })
                 try past.advance(to: last.seq)
                 #expect(past.root == last.root)
                 #expect(budget.total.bytes > Self.budget)

@@ -67,7 +67,7 @@ import Tree
         #expect(commitDelay.pipelinedWrites(batches: 4) == 12)
         #expect(commitDelay.pipelinedWrites(batches: 1) == nil)
         // Writes in flight count as well.
-        commitDelay.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
+        commitDelay.batchEnded(answered: 20, waiting: 0, inFlight: 60, took: took, now: 2_000)
         #expect(commitDelay.pipelinedWrites(batches: 2) == 30)
     }
 
@@ -147,7 +147,7 @@ import Tree
     /// With many batches in flight each may expect only one write: a large one is not sent after another batch.
     @Test func aSingleLargeValueIsNotSentBehind() {
         var settings = EngineSettings()
-        settings.batchesUnderWay = 8
+        settings.batchesInFlight = 8
         for (bytes, goes) in [(1 << 18, true), ((1 << 18) + 1, false)] {
             var schedule = NamespaceSchedule(head: 10, commitDelay: after(answered: 17, waiting: 0))
             _ = schedule.add(.test(1, bytes: bytes), settings, outage: nil)

@@ -43,7 +43,7 @@ import Tree
 
     @Test func whoIsNotRefusedWaitsOn() {
         #expect(ask("a", true) && !ask("b", false) && !ask("c", true))
-        #expect(refuse() == .goesOn)
+        #expect(refuse() == .continues)
         #expect(answers.withLock { $0 } == ["a refused by 3", "c refused by 3"])
         #expect(!ask("d", true), "it is being loaded")
         table.loaded("n", .success(.test(name: "n")))
@@ -75,7 +75,7 @@ import Tree
         #expect(ask("a", true))
         let count = table.countRefusable("n")
         #expect(!ask("b", nil))
-        #expect(table.refuse(count, of: "n", by: Self.rules) == .goesOn)
+        #expect(table.refuse(count, of: "n", by: Self.rules) == .continues)
         table.loaded("n", .success(.test(name: "n")))
         #expect(answers.withLock { $0 } == ["a refused by 3", "b has it"])
     }

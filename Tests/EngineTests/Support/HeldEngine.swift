@@ -47,7 +47,7 @@ final class HeldEngine {
     }
 
     /// Releases the committers once they have finished the work that blocked them.
-    func letGo() throws { try holder.executeScript("rollback") }
+    func evict() throws { try holder.executeScript("rollback") }
 
     /// Waits until `count` sessions wait for another session's locks, directly or indirectly.
     func waiting(for session: PostgresConnection, count: Int = 1) throws -> Bool {

@@ -18,7 +18,9 @@ final class FeedBench {
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
         func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
         func forget(_ namespace: Int64) {}
-        func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget { budget.room(while: goesOn) }
+        func room(while continues: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
+            budget.room(while: continues)
+        }
 
         let budget = TreeBudget(bytes: 1 << 30)
     }

@@ -21,7 +21,9 @@ import Tree
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
         func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
         func forget(_ namespace: Int64) { forgotten.withLock { $0 += 1 } }
-        func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget { budget.room(while: goesOn) }
+        func room(while continues: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
+            budget.room(while: continues)
+        }
     }
 
     /// A reader of one feed. The test decides when its messages are consumed.

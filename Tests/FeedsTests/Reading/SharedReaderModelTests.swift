@@ -22,12 +22,12 @@ import Tree
         var found: [FeedClaim: [FeedMessage]] = [:]
         var readTo: [FeedClaim: Int64] = [:]
         /// Messages that the dispatcher has not accepted yet.
-        var underWay: [FeedClaim: Int] = [:]
+        var inFlight: [FeedClaim: Int] = [:]
 
         mutating func note(_ findings: [FoundMessages]) {
             for finding in findings {
                 found[finding.claim, default: []] += finding.messages
-                underWay[finding.claim, default: 0] += finding.messages.count
+                inFlight[finding.claim, default: 0] += finding.messages.count
                 guard let cursor = finding.readTo else { continue }
                 #expect(cursor.seq >= readTo[finding.claim] ?? 0)
                 readTo[finding.claim] = cursor.seq
@@ -37,7 +37,7 @@ import Tree
         /// Takes a step of one reader. Returns false if it has nothing to do.
         mutating func step(_ index: Int) -> Bool {
             if readings[index].reader.isWide {
-                guard let finding = readings[index].reader.goOn() else { return false }
+                guard let finding = readings[index].reader.resume() else { return false }
                 note([finding])
                 return true
             }
@@ -71,8 +71,8 @@ import Tree
 
         mutating func takeIn() {
             for feed in feeds where random.oneIn(2) {
-                SharedReaderBench.takeIn(feed, underWay[feed.claim] ?? 0, room: random.below(400))
-                underWay[feed.claim] = 0
+                SharedReaderBench.takeIn(feed, inFlight[feed.claim] ?? 0, room: random.below(400))
+                inFlight[feed.claim] = 0
             }
         }
     }

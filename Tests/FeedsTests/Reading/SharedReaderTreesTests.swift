@@ -145,11 +145,11 @@ import Tree
         let root = SharedReaderBench.after(SharedReaderBench.set(3, "/a", SharedReaderBench.wide(2_500)), .null)
         let cursor = LogCursor(seq: 3, batch: [7])
         var reader = SharedReader(feed, snapshot: root, at: cursor, from: 0, time: 5)
-        var found = reader.goOn()?.messages ?? []
+        var found = reader.resume()?.messages ?? []
         func take(_ count: Int) {
             while found.count < count, reader.isWide {
                 SharedReaderBench.takeIn(feed, 1, room: 1)
-                found += reader.goOn()?.messages ?? []
+                found += reader.resume()?.messages ?? []
             }
         }
         take(taken)

@@ -7,9 +7,9 @@ import Tree
 /// Tests of entries and snapshots with more records than are processed at once.
 @Suite struct WideSharedReaderTests {
     /// Continues until the entry is complete. Checks that each step processes at most a thousand records.
-    private func goOn(_ reader: inout SharedReader) -> [FoundMessages] {
+    private func resume(_ reader: inout SharedReader) -> [FoundMessages] {
         var found: [FoundMessages] = []
-        while reader.isWide, let finding = reader.goOn() {
+        while reader.isWide, let finding = reader.resume() {
             #expect(finding.messages.count <= 1_000)
             // Only the last step reports the entry as read.
             #expect((finding.readTo == nil) == reader.isWide)
@@ -31,9 +31,9 @@ import Tree
             #expect(left.count == 1 && left[0].isWide)
             // An incomplete entry counts as read up to the previous entry.
             #expect(mine[0].readTo?.seq == 4 && left[0].cursor.seq == 4)
-            mine += goOn(&left[0])
+            mine += resume(&left[0])
             #expect(!left[0].isWide && left[0].cursor == reader.cursor && left[0].root == reader.root)
-            #expect(left[0].goOn() == nil)
+            #expect(left[0].resume() == nil)
             reader.join(left[0])
         }
         #expect(mine.last?.readTo?.seq == 5 && mine.last?.hasReadSnapshot == false)
@@ -54,14 +54,14 @@ import Tree
         #expect(reader.feeds.isEmpty)
         var messages = found.flatMap(\.messages)
         #expect(messages.count == 1_000)
-        messages += left[0].goOn()?.messages ?? []
+        messages += left[0].resume()?.messages ?? []
         #expect(messages.count == 1_100)
-        #expect(left[0].goOn() == nil && left[0].isWide)
+        #expect(left[0].resume() == nil && left[0].isWide)
         SharedReaderBench.takeIn(feed, 1_100, room: 7)
-        messages += left[0].goOn()?.messages ?? []
+        messages += left[0].resume()?.messages ?? []
         #expect(messages.count == 1_107 && left[0].isWide)
         SharedReaderBench.takeIn(feed, 7, room: 1_000)
-        messages += goOn(&left[0]).flatMap(\.messages)
+        messages += resume(&left[0]).flatMap(\.messages)
         #expect(messages.map(\.position.index) == (0..<1_500).map { $0 })
     }
 
@@ -71,7 +71,7 @@ import Tree
         var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
         var (found, left) = SharedReaderBench.pass(
             &reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(3_500)))
-        found += goOn(&left[0])
+        found += resume(&left[0])
         #expect(found.count == 4 && found.allSatisfy(\.messages.isEmpty))
         #expect(found.last?.readTo?.seq == 1 && feed.window.available() == 1)
     }
@@ -84,7 +84,7 @@ import Tree
         let root = Node(children: [(Key("a"), SharedReaderBench.wide(2_500)), (Key("b"), .int(1))])
         var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 9), from: first, time: 5_000)
         #expect(reader.isWide)
-        let found = goOn(&reader)
+        let found = resume(&reader)
         let messages = found.flatMap(\.messages)
         #expect(messages.map(\.position.index) == (min(first, 2_500)..<2_500).map { $0 })
         #expect(messages.allSatisfy { $0.position.isSnapshot && $0.position.seq == 9 })
@@ -101,7 +101,7 @@ import Tree
     {
         let feed = try SharedReaderBench.feed(1, "/a/{k}")
         var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 2), from: 0, time: 0)
-        let found = goOn(&reader)
+        let found = resume(&reader)
         #expect(found.count == 1 && found[0].messages.isEmpty && found[0].hasReadSnapshot)
         #expect(reader.cursor.seq == 2 && reader.root == root)
     }
@@ -112,7 +112,7 @@ import Tree
         let root = Node(children: [(Key("a"), SharedReaderBench.wide(1_200))])
         let whole = (0..<2).map { part -> [String] in
             var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 1), from: Int64(part) * 601, time: 0)
-            return goOn(&reader).flatMap(\.messages).map { $0.position.id(in: "d") }
+            return resume(&reader).flatMap(\.messages).map { $0.position.id(in: "d") }
         }
         #expect(whole[0].count == 600 && whole[1] == Array(whole[0].suffix(whole[1].count)))
         #expect(whole[1].first.flatMap { FeedPosition(id: $0, in: "d") }.map { $0.index >= 601 } == true)

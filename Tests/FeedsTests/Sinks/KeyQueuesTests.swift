@@ -64,12 +64,12 @@ import Testing
         let isSequential = random.oneIn(4)
         let messages = messages(keys)
         var readers = KeyQueues(messages, isSequential: isSequential)
-        var underWay = readers.firsts
+        var inFlight = readers.firsts
         var arrived: Set<Int> = []
-        var sent: Set<Int> = Set(underWay)
-        while !underWay.isEmpty {
+        var sent: Set<Int> = Set(inFlight)
+        while !inFlight.isEmpty {
             #expect(readers.settled == nil)
-            let index = underWay.remove(at: random.below(underWay.count))
+            let index = inFlight.remove(at: random.below(inFlight.count))
             let outcome: SinkOutcome =
                 random.oneIn(6)
                 ? .failed(reason: "r", retryAfterMilliseconds: nil)
@@ -77,7 +77,7 @@ import Testing
             if outcome == .delivered { arrived.insert(index) }
             if let next = readers.settle(index, outcome, hasTime: !random.oneIn(10)) {
                 #expect(sent.insert(next).inserted, "sent twice")
-                underWay.append(next)
+                inFlight.append(next)
             }
         }
         let outcomes = readers.settled

@@ -20,7 +20,7 @@ import Tree
                 var application = BulkApplication([Change(path: path, value: .null)], to: writer.root)
                 repeat {
                     application.take(leaves.map { Change(path: Path(splitting: $0.path), value: $0.value) })
-                } while application.goesOn()
+                } while application.continues()
                 writer.root = application.root
                 writer.head += 1
             case 1:
@@ -149,21 +149,21 @@ import Tree
             let first = writer.set("a", .int(1))
             #expect(try one.commit(first) == .committed)
             #expect(try one.commit(writer.set("a", .int(2))) == .committed)
-            let cases: [(cursor: LogCursor, goesOn: Bool)] = [
+            let cases: [(cursor: LogCursor, continues: Bool)] = [
                 (LogCursor(seq: 1, batch: first.id), true), (LogCursor(seq: 1), true),
                 (LogCursor(seq: 1, batch: Batch.makeID()), false), (LogCursor(seq: 0, batch: Batch.makeID()), false),
                 (LogCursor(seq: 3, batch: first.id), false),
             ]
-            for (cursor, goesOn) in cases {
+            for (cursor, continues) in cases {
                 var log = LogFollower(writer.namespace, at: cursor) { $0.checksHistory = true }
                 switch try one.next(&log) {
-                case .entries(let entries): #expect(goesOn && entries.map(\.entry.seq) == [2])
-                case .takenBack(let history): #expect(!goesOn && history?.head == 2)
+                case .entries(let entries): #expect(continues && entries.map(\.entry.seq) == [2])
+                case .rolledBack(let history): #expect(!continues && history?.head == 2)
                 default: Issue.record("\(cursor)")
                 }
             }
             var gone = LogFollower(writer.namespace + 1_000, at: LogCursor(seq: 0)) { $0.checksHistory = true }
-            guard case .takenBack(nil) = try one.next(&gone) else {
+            guard case .rolledBack(nil) = try one.next(&gone) else {
                 Issue.record("a namespace that is not there")
                 return
             }

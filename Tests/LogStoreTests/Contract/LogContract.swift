@@ -263,7 +263,7 @@ struct TreeReader {
                 count += 1
                 try applyBulk(logged.entry, store)
             case .rules: count += 1
-            case .missing, .takenBack:
+            case .missing, .rolledBack:
                 loads += 1
                 let tree = try store.tree(namespace)
                 root = tree.root
@@ -283,7 +283,7 @@ struct TreeReader {
             return apply(ApplicationOrder.sorted(entry.changes + parts.flatMap { $0 }))
         }
         var application = BulkApplication(entry.changes, to: root)
-        repeat { for part in parts { application.take(part) } } while application.goesOn()
+        repeat { for part in parts { application.take(part) } } while application.continues()
         root = application.root
     }
 }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct FollowerMachineProperties {
     /// An event between two steps of a reader.
     enum Happening: CaseIterable {
-        case appendOne, appendMany, prune, takeBack, step, stepFails, announcedRightly, announcedTooMuch
+        case appendOne, appendMany, prune, rollBack, step, stepFails, announcedRightly, announcedTooMuch
     }
 
     private static func apply(
@@ -17,10 +17,10 @@ import Testing
         case .appendOne: log.append([.plain])
         case .appendMany: log.append([.plain, .bulk, .plain, .rules])
         case .prune: log.prune(before: log.retainedFrom + 2)
-        case .takeBack:
+        case .rollBack:
             // A follower that does not check histories cannot handle a rollback.
             guard checksHistory else { return }
-            log.takeBack(to: max(0, log.head - 3))
+            log.rollBack(to: max(0, log.head - 3))
         case .step: _ = reader.step(log)
         case .stepFails: _ = reader.step(log, readFails: true)
         case .announcedRightly: reader.machine.announced(head: log.head)
@@ -84,7 +84,7 @@ import Testing
                 log.append((0...random.below(4)).map { _ in random.pick([.plain, .plain, .plain, .bulk, .rules]) })
             case 6: log.prune(before: log.retainedFrom + Int64(random.below(5)))
             case 7 where checksHistory:
-                log.takeBack(to: Int64(random.below(Int(log.head) + 1)))
+                log.rollBack(to: Int64(random.below(Int(log.head) + 1)))
                 // Mostly followed by other writes at once, as after a failover.
                 if !random.oneIn(3) { log.append(count: 1 + random.below(6)) }
             case 8: log.knowsPrunedBatch.toggle()

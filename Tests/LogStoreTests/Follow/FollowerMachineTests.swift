@@ -19,7 +19,7 @@ import Tree
             found.append(Self.word(event) + " @\(machine.cursor.seq)")
             if case .end = event { break }
             if case .missing = event, machine.settings.gaps == .refused { break }
-            if case .takenBack = event { break }
+            if case .rolledBack = event { break }
         }
         return found
     }
@@ -30,7 +30,7 @@ import Tree
         case .bulk(let logged): "bulk \(logged.entry.seq)"
         case .rules(let logged): "rules \(logged.entry.seq)"
         case .missing(let range, let read): "missing \(range.lowerBound)..<\(range.upperBound) read \(read.count)"
-        case .takenBack(let history): "taken back to \(history.map { "\($0.head)" } ?? "nothing")"
+        case .rolledBack(let history): "taken back to \(history.map { "\($0.head)" } ?? "nothing")"
         case .end(let head): "end \(head.map { "\($0)" } ?? "unknown")"
         }
     }
@@ -258,7 +258,7 @@ import Tree
         log.append(count: 2)
         log.append(count: 2)
         let known = log.end
-        log.takeBack(to: 2)
+        log.rollBack(to: 2)
         var machine = FollowerMachine(at: known, settings: checking)
         #expect(try page(&machine, log) == ["taken back to 2 @4"], "a head below the cursor")
         log.append(count: 5)
@@ -287,7 +287,7 @@ import Tree
         var log = ModelLog()
         log.append(count: 4)
         let known = log.end
-        log.takeBack(to: 2)
+        log.rollBack(to: 2)
         log.append(count: 5)
         var machine = FollowerMachine(at: known)
         #expect(try page(&machine, log) == ["entries 5,6,7 @7"])
@@ -305,7 +305,7 @@ import Tree
                 $0.pageEntries = 3
             })
         #expect(try page(&machine, log) == ["entries 1,2,3 @3"])
-        log.takeBack(to: 2)
+        log.rollBack(to: 2)
         log.append(count: 3)
         #expect(try page(&machine, log) == ["taken back to 5 @3"])
     }

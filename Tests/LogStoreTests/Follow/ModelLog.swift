@@ -36,7 +36,7 @@ struct ModelLog {
     mutating func prune(before seq: Int64) { retainedFrom = min(max(retainedFrom, seq), head + 1) }
 
     /// Restores the database to an older state.
-    mutating func takeBack(to head: Int64) {
+    mutating func rollBack(to head: Int64) {
         items.removeLast(Int(self.head - head))
         retainedFrom = min(retainedFrom, head + 1)
     }
@@ -111,7 +111,7 @@ struct ModelReader {
         case .missing(let range, _):
             if range.lowerBound != Int64(state.count) + 1 { faults.append("\(range) is missing after \(state.count)") }
             load(log)
-        case .takenBack: load(log)
+        case .rolledBack: load(log)
         case .end: return false
         }
         return true

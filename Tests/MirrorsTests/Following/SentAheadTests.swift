@@ -134,7 +134,7 @@ import Tree
             try write(bench, 1...9)
             let step = try side.advance()
             #expect(side.refusal(of: step.step) == "b" && step.pages == [2, 4])
-            #expect(!side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(!side.target.isInTransaction && side.target.pipelinesInFlight == 0)
             #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
             #expect(side.mirrors.map(\.seq) == [0, 0])
             side.mirrors[1].isCareful = true
@@ -176,7 +176,7 @@ import Tree
             let record = try #require(try side.source.beginSnapshot(side.stepper.namespace))
             defer { side.source.endSnapshot() }
             let step = try catchingUp.advance(&side.mirrors[1], in: record)
-            #expect(step.seq == 9 && side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(step.seq == 9 && side.target.isInTransaction && side.target.pipelinesInFlight == 0)
             try side.target.executeScript("insert into kept values (1); commit")
             #expect(try bench.lines(counts) == ["0|8"])
         }
@@ -190,7 +190,7 @@ import Tree
             try side.target.executeScript("begin; create temporary table kept (n integer); savepoint step")
             let step = try side.advance(.joined)
             #expect(side.refusal(of: step.step) == "b" && step.pages == [2, 4])
-            #expect(side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(side.target.isInTransaction && side.target.pipelinesInFlight == 0)
             try side.target.executeScript("rollback to savepoint step; insert into kept values (1); commit")
             #expect(try bench.lines(counts) == ["0|0"])
         }
@@ -204,7 +204,7 @@ import Tree
             try write(bench, 1...9)
             let failed = try side.advance(page: { if $0 == page { throw Failure() } })
             #expect(throws: Failure.self) { try failed.step.get() }
-            #expect(!side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(!side.target.isInTransaction && side.target.pipelinesInFlight == 0)
             #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
             while try side.advance().step.get().seq < 9 {}
             #expect(try bench.lines(counts) == ["9|9"] && bench.problems() == [])
@@ -221,7 +221,7 @@ import Tree
                 if isSource { source.close() } else { target.close() }
             })
             #expect(throws: (any Error).self) { try failed.step.get() }
-            #expect(target.pipelinesUnderWay == 0 && target.isOpen == isSource)
+            #expect(target.pipelinesInFlight == 0 && target.isOpen == isSource)
             #expect(!isSource || !target.isInTransaction)
             #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
         }

@@ -251,7 +251,7 @@ extension ModelRound {
             client.reference(openPath(1...3)).onDisconnectRemoveValue()
         case 2:
             story.append("\(client.number) takes back what it wants at its end")
-            journal.takeBackOperations(of: client.number)
+            journal.rollBackOperations(of: client.number)
             client.reference(gone).cancelDisconnectOperations()
         default:
             ref.onDisconnectSetValue(

@@ -166,7 +166,8 @@ actor ModelRound {
             note(client)
         }
         let before = Set(
-            journal.items.filter { $0.kind == .onDisconnect && $0.outcome == .done && !$0.isTakenBack }.map(\.identity))
+            journal.items.filter { $0.kind == .onDisconnect && $0.outcome == .done && !$0.isRolledBack }.map(\.identity)
+        )
         for client in clients { problems += await client.end(startsAgain: false) }
         for client in clients { client.proxy?.cutAll() }
         var log: [LogLine] = []

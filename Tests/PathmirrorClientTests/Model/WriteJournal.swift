@@ -34,7 +34,7 @@ final class WriteJournal: Sendable {
         var lossesAfter: Int?
         var outcome = Outcome.pending
         /// Whether the app has withdrawn it, so that it need not be executed.
-        var isTakenBack = false
+        var isRolledBack = false
     }
 
     private struct State {
@@ -90,11 +90,11 @@ final class WriteJournal: Sendable {
     }
 
     /// Records that a client's disconnect operations need not be executed.
-    func takeBackOperations(of client: Int) {
+    func rollBackOperations(of client: Int) {
         state.withLock { state in
             for index in state.items.indices
             where state.items[index].client == client && state.items[index].kind == .onDisconnect {
-                state.items[index].isTakenBack = true
+                state.items[index].isRolledBack = true
             }
         }
     }
@@ -166,7 +166,7 @@ final class WriteJournal: Sendable {
         // Disconnect operations are sent again on each connection.
         let again = item.kind == .write ? 0 : (item.lossesAfter ?? (losses[item.client] + 1)) - item.lossesBefore
         if item.isForbidden { return (0, 0) }
-        if item.isTakenBack { return (0, 1 + again) }
+        if item.isRolledBack { return (0, 1 + again) }
         return switch item.outcome {
         case .done: (1, 1 + again)
         // A priority of a node that no longer exists is refused.

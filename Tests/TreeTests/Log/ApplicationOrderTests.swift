@@ -79,7 +79,7 @@ struct PartPassesTests {
             var selected: [Change] = []
             for part in parts { selected += passes.select(part) }
             applied.append(selected.map(\.path.description))
-        } while passes.goesOn()
+        } while passes.beginNextPass()
         return applied
     }
 
@@ -101,7 +101,7 @@ struct PartPassesTests {
     @Test func `the last pass says so more than once`() {
         var passes = PartPasses()
         _ = passes.select([value])
-        let answers = [passes.goesOn(), passes.goesOn()]
+        let answers = [passes.beginNextPass(), passes.beginNextPass()]
         #expect(answers == [false, false] && passes.step == .values)
     }
 }

@@ -10,7 +10,7 @@ struct BulkApplicationTests {
         var application = BulkApplication(try changes(own), to: try node(before))
         repeat {
             for part in parts { application.take(try changes(part)) }
-        } while application.goesOn()
+        } while application.beginNextPass()
         return json(application.root)
     }
 
@@ -79,7 +79,7 @@ struct BulkApplicationTests {
             rows.removeFirst(count)
         }
         var application = BulkApplication([Change(path: location, value: .null)], to: before)
-        repeat { for part in parts { application.take(part) } } while application.goesOn()
+        repeat { for part in parts { application.take(part) } } while application.beginNextPass()
         // A leaf above the path is replaced by new data below it, and stays if there is none.
         #expect(application.root == before.replacing(location, with: value), "seed \(seed)")
     }

@@ -185,7 +185,7 @@ struct LogTailCommand: Command {
                     }
                 }
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
-            case .bulk, .rules, .takenBack, .end: break
+            case .bulk, .rules, .rolledBack, .end: break
             case nil: if console.signals.isTerminationWanted(milliseconds: 0) { return }
             }
         }

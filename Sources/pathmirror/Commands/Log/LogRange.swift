@@ -90,7 +90,7 @@ struct LogRange {
                 for logged in page where try !body(logged.entry) { return }
             // Pruned during this read.
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
-            case .bulk, .rules, .takenBack, .end: return
+            case .bulk, .rules, .rolledBack, .end: return
             }
         }
     }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Tests of a gateways' database that has lost entries that a mirror's table in another database has applied.
-@Suite struct TakenBackTests {
+@Suite struct RolledBackTests {
     @Test(arguments: [0, 2, 4])
     func theTableIsMadeAnew(written: Int) throws {
         try withDatabase { url in

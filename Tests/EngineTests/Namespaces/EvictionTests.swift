@@ -6,7 +6,7 @@ import Tree
 @testable import Engine
 
 /// Checks that only unused namespaces are evicted, least recently used first.
-@Suite struct LettingGoTests {
+@Suite struct EvictionTests {
     private static func table(_ count: Int64, total: MemoryTotal = MemoryTotal()) -> NamespaceTable {
         let table = NamespaceTable()
         for id in 1...count { table.loaded("n\(id)", .success(.test(id: id, name: "n\(id)", total: total))) }
@@ -176,7 +176,7 @@ import Tree
     @Test func thereAreNeverTwoOfOne() {
         let table = NamespaceTable()
         let wrong = MutexBox(0)
-        let letGo = MutexBox(0)
+        let evict = MutexBox(0)
         let threads = (0..<4).map { thread in
             Thread(name: "user") {
                 var random = SeededGenerator(seed: UInt64(thread))
@@ -184,7 +184,7 @@ import Tree
                     let id = Int64(random.below(4)) + 1
                     let name = "n\(id)"
                     if random.oneIn(3) {
-                        if table.takeUnused(most: 2) != nil { letGo.withLock { $0 += 1 } }
+                        if table.takeUnused(most: 2) != nil { evict.withLock { $0 += 1 } }
                         continue
                     }
                     let check = { @Sendable (result: Result<LiveNamespace, EngineError>) in
@@ -197,6 +197,6 @@ import Tree
         }
         for thread in threads { thread.join() }
         #expect(wrong.withLock { $0 } == 0)
-        #expect(letGo.withLock { $0 } > 100)
+        #expect(evict.withLock { $0 } > 100)
     }
 }
