@@ -94,7 +94,7 @@ public struct WriterIdentity: Sendable, Hashable {
     }
 
     /// Callers without a login.
-    public static let nobody = WriterIdentity(bytes: [0, 0])
+    public static let anonymous = WriterIdentity(bytes: [0, 0])
     /// Administrators, to which rules do not apply.
     public static let administrator = WriterIdentity(bytes: [0, 1])
 

@@ -180,10 +180,10 @@ final class DirectoryLock: Sendable {
                 .split(whereSeparator: \.isWhitespace).first.flatMap { Int32($0) }
             // `deinit` closes the file.
             guard code == EWOULDBLOCK else { throw ClusterFiles.fail("lock \(path)", code) }
-            let who = holder.map { " (process \($0))" } ?? ""
+            let process = holder.map { " (process \($0))" } ?? ""
             throw ClusterError(
                 .inUse(processID: holder),
-                "the data directory \(directory) is in use by another pathmirror\(who): "
+                "the data directory \(directory) is in use by another pathmirror\(process): "
                     + "stop that process or name another directory"
             )
         }

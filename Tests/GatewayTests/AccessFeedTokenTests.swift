@@ -52,7 +52,7 @@ struct AccessFeedTokenTests {
     /// credential.
     @Test func `it is nobody otherwise`() throws {
         let identity = try Base.Setting().ask(token(), isLoopback: true, isForFeed: true).get()
-        #expect(identity.isNobody && identity.uid == nil && !identity.context.isAdmin)
+        #expect(identity.isAnonymous && identity.uid == nil && !identity.context.isAdmin)
         #expect(identity.context.auth.isNull)
         #expect(!identity.mayAdminister && !identity.mayOperate)
     }

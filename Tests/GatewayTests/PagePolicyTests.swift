@@ -154,7 +154,7 @@ struct PagePolicyTests {
 
     @Test func withoutAPolicyEverybody() {
         for origin in ["null", "http://evil.example", ""] {
-            #expect(PagePolicy.everyPage.judge(Self.signs("any.example", origin: origin)) == .everybody)
+            #expect(PagePolicy.everyPage.judge(Self.signs("any.example", origin: origin)) == .all)
         }
     }
 

@@ -9,14 +9,14 @@ import Tree
         ("ada", "ada by ws"), ("ada\n99  \u{1B}[2J\u{202E}x", "ada 99   [2J x by ws"), ("漢字", "漢字 by ws"),
         ("a\u{2028}b\u{9B}1m", "a b 1m by ws"),
     ]) func users(_ uid: String, _ said: String) {
-        #expect(OriginText.whom(Origin(uid: uid, isAdmin: false, via: .ws, address: nil)) == said)
+        #expect(OriginText.author(Origin(uid: uid, isAdmin: false, via: .ws, address: nil)) == said)
     }
 
     @Test func others() {
-        #expect(OriginText.whom(nil) == "unknown")
-        #expect(OriginText.whom(Origin(uid: nil, isAdmin: true, via: .cli, address: nil)) == "administrator by cli")
+        #expect(OriginText.author(nil) == "unknown")
+        #expect(OriginText.author(Origin(uid: nil, isAdmin: true, via: .cli, address: nil)) == "administrator by cli")
         #expect(
-            OriginText.whom(Origin(uid: nil, isAdmin: false, via: .rest, address: "::1"))
+            OriginText.author(Origin(uid: nil, isAdmin: false, via: .rest, address: "::1"))
                 == "anonymous by rest from ::1")
     }
 }

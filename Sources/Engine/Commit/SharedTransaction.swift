@@ -122,7 +122,7 @@ struct SharedTransaction {
             metrics.sharedTransactionRetries.add()
             if error.isConnectionLost, isSent { return resume(.unknown, error: error) }
             if error.isConnectionLost { context.connection.drop() }
-            if error.isLockTimeout { leaveAsideWhoIsLocked() }
+            if error.isLockTimeout { leaveAsideLocked() }
             return resume(.cameToNothing)
         }
     }
@@ -146,7 +146,7 @@ struct SharedTransaction {
     /// Handles a lock timeout. Only namespaces whose heads are locked by another session commit alone for a while: the
     /// commit times of the others say nothing about them if the disk is slow. (A namespace whose head has moved is
     /// contended, and finds that out by itself.)
-    private func leaveAsideWhoIsLocked() {
+    private func leaveAsideLocked() {
         do throws(LogStoreError) {
             let locked = try context.connection.get().lockedHeads(members.map(\.namespace.id))
             for member in members where locked.contains(member.namespace.id) { member.namespace.standAside() }

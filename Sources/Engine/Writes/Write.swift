@@ -58,7 +58,7 @@ public struct Write: Sendable {
     /// The identity that owns writes under this writer name.
     var writerIdentity: WriterIdentity {
         if auth.isAdmin { return .administrator }
-        if auth.auth.isNull { return .nobody }
+        if auth.auth.isNull { return .anonymous }
         if case .string(let uid) = auth.auth.child(Key("uid")) { return .user("uid \(uid)") }
         return .user("auth \(auth.auth.hash)")
     }

@@ -147,7 +147,7 @@ public struct FeedFilter: Sendable {
     }
 
     /// Whether the expression uses `auth`. Filters are evaluated without a user, so `auth` would always be null.
-    var asksWhoWrites: Bool { rules.surroundings.contains(.auth) }
+    var asksForWriter: Bool { rules.surroundings.contains(.auth) }
 
     /// Returns whether the change of the record at a path becomes a message.
     ///

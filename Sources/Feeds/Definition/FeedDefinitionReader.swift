@@ -170,7 +170,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             do throws(RulesError) {
                 let filter = try FeedFilter(text, for: definition.pattern)
                 definition.filter = filter
-                if filter.asksWhoWrites {
+                if filter.asksForWriter {
                     note(value.position, "filter", "names auth, which a feed's filter can't use")
                 }
             } catch {

@@ -118,8 +118,8 @@ extension FeedMachine {
             case .deadline(let position):
                 guard let slot = slots[position], slot.isHeld, slot.deadline == time else { continue }
                 if let holder = slot.holder {
-                    let who = holder.name.isEmpty ? "the consumer" : "consumer \(holder.name)"
-                    fail(slot, 0, "not acknowledged in time by \(who)", false, now)
+                    let consumerText = holder.name.isEmpty ? "the consumer" : "consumer \(holder.name)"
+                    fail(slot, 0, "not acknowledged in time by \(consumerText)", false, now)
                 } else {
                     giveBackAdopted(position)
                 }

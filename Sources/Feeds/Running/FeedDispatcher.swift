@@ -85,7 +85,7 @@ public struct FeedRefusalError: Error, Sendable, Equatable {
 enum FeedRoute: Sendable, Equatable {
     case here
     case elsewhere(FeedPeer)
-    case nobody
+    case unowned
 }
 
 /// A feed that this gateway starts to run.

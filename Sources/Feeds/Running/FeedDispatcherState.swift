@@ -132,7 +132,7 @@ final class FeedDispatcherState {
             routesReported += 1
             for name in Array(ended.keys) {
                 switch new[name] {
-                case .here, .nobody: break
+                case .here, .unowned: break
                 case .elsewhere, nil:
                     ended[name] = nil
                     closeRetired { $0 == name }
@@ -185,7 +185,7 @@ final class FeedDispatcherState {
 
     private func end(_ claim: FeedClaim) {
         guard let name = names.removeValue(forKey: claim) else { return }
-        routes[name] = .nobody
+        routes[name] = .unowned
         readers.remove(claim)
         guard let run = runs.removeValue(forKey: name) else { return }
         // The next owner may serve the waiting pulls, or this gateway under another generation.

@@ -342,7 +342,7 @@ final class FeedSupervisor: AnnouncementListener {
             {
                 routes[name] = .elsewhere(peer)
             } else {
-                routes[name] = .nobody
+                routes[name] = .unowned
             }
         }
         dispatcher.post(.routes(routes))

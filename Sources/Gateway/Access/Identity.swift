@@ -64,7 +64,7 @@ struct Identity: Sendable {
     }
 
     /// Whether the caller is anonymous.
-    var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
+    var isAnonymous: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
 
     /// Whether the caller may read and change the rules and settings of the namespace.
     var mayAdminister: Bool {

@@ -159,7 +159,7 @@ struct ReaderCheck {
     private let now = Clock.unixMilliseconds
     private let isSteady: Bool
     /// The results for anonymous readers, on this machine and elsewhere.
-    private var mayAnybodyRead: (here: Bool?, elsewhere: Bool?)
+    private var publicReads: (here: Bool?, elsewhere: Bool?)
 
     init(_ snapshot: Snapshot, _ path: Path, _ query: QueryContext) {
         self.snapshot = snapshot
@@ -187,9 +187,9 @@ struct ReaderCheck {
     mutating func mayRead(_ auth: AuthContext) -> Bool {
         if auth.isAdmin { return true }
         guard case .null = auth.auth else { return ask(auth) }
-        if let known = auth.isElsewhere ? mayAnybodyRead.elsewhere : mayAnybodyRead.here { return known }
+        if let known = auth.isElsewhere ? publicReads.elsewhere : publicReads.here { return known }
         let isAllowed = ask(auth)
-        if auth.isElsewhere { mayAnybodyRead.elsewhere = isAllowed } else { mayAnybodyRead.here = isAllowed }
+        if auth.isElsewhere { publicReads.elsewhere = isAllowed } else { publicReads.here = isAllowed }
         return isAllowed
     }
 

@@ -44,7 +44,7 @@ public struct PagePolicy: Sendable {
 
     enum Verdict: Equatable {
         /// Every caller is admitted.
-        case everybody
+        case all
         /// The page of this origin is admitted and may read the answer. Nil: the caller is a program, or sent no
         /// `Origin`.
         case admitted(origin: String?)
@@ -52,7 +52,7 @@ public struct PagePolicy: Sendable {
     }
 
     func judge(_ signs: Signs) -> Verdict {
-        guard scope != .everyPage else { return .everybody }
+        guard scope != .everyPage else { return .all }
         var names: [Authority] = []
         for text in signs.hosts {
             let name = Authority(text[...])

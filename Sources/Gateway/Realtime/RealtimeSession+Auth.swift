@@ -61,10 +61,10 @@ extension RealtimeSession {
     }
 
     private func changeLogin(_ login: Identity) {
-        let wasNobody = self.login.isNobody
+        let wasAnonymous = self.login.isAnonymous
         self.login = login
         // An anonymous login has the same permissions as the previous anonymous one.
-        if !(wasNobody && login.isNobody) {
+        if !(wasAnonymous && login.isAnonymous) {
             loginNumber += 1
             recheckListens(holdsRequests: true)
         }

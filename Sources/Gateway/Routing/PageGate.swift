@@ -85,14 +85,14 @@ final class PageGate {
     static func headers(_ verdict: PagePolicy.Verdict, isMetrics: Bool) -> HTTPHeaders {
         switch verdict {
         // Metrics need no credential; only the missing header keeps pages from reading them.
-        case .everybody: isMetrics ? [:] : everybodysHeaders
+        case .all: isMetrics ? [:] : publicHeaders
         case .refused, .admitted(origin: nil): programsHeaders
         case .admitted(let origin?): ["Vary": "Origin", "Access-Control-Allow-Origin": origin]
         }
     }
 
     private static let programsHeaders: HTTPHeaders = ["Vary": "Origin"]
-    private static let everybodysHeaders: HTTPHeaders = ["Access-Control-Allow-Origin": "*"]
+    private static let publicHeaders: HTTPHeaders = ["Access-Control-Allow-Origin": "*"]
 }
 
 extension PagePolicy.Signs {

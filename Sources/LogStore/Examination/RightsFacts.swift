@@ -16,7 +16,7 @@ public struct RightsFacts: Sendable, Equatable {
     /// Tables that the gateways' role may not even read, because they were created while the role did not exist.
     public var unknownToGateways: [String] = []
     /// Privileges in the schema that are granted to `PUBLIC`, such as `usage of the schema` and `select on log`.
-    public var givenToEverybody: [String] = []
+    public var publicRights: [String] = []
 
     public init() {}
 }
@@ -43,7 +43,7 @@ extension LogConnection {
             facts.schemaGrant = rows.isNull(0, 3) ? nil : try rows.string(0, 3)
             facts.missing = try strings(Self.missingRights)
             facts.unknownToGateways = try strings(Self.tablesWithoutGateways)
-            facts.givenToEverybody = try strings(Self.rightsOfEverybody)
+            facts.publicRights = try strings(Self.publicRightsQuery)
             return facts
         }
     }
@@ -71,7 +71,7 @@ extension LogConnection {
             and not has_table_privilege('pathmirror_gateway', pg_class.oid, 'select') order by 1
         """
 
-    private static let rightsOfEverybody = """
+    private static let publicRightsQuery = """
         select lower(granted.privilege_type) || ' of the schema' from pg_namespace
         cross join lateral aclexplode(nspacl) as granted where nspname = 'pathmirror' and granted.grantee = 0
         union all

@@ -15,22 +15,22 @@ public struct RetentionRun: Sendable, Equatable {
 
 extension LogConnection {
     /// The namespace id of the default policy in `pathmirror.retention`.
-    private static let everybody: Int64 = 0
+    private static let allNamespaces: Int64 = 0
 
     /// Returns the policy of a namespace itself. For nil, returns the default policy.
     public func retentionPolicy(of namespace: Int64?) throws(LogStoreError) -> RetentionPolicy? {
-        try retentionPolicies("namespace_id = $1", namespace ?? Self.everybody).values.first
+        try retentionPolicies("namespace_id = $1", namespace ?? Self.allNamespaces).values.first
     }
 
     /// Returns the ids of the namespaces that have a policy of their own.
     public func namespacesWithOwnRetention() throws(LogStoreError) -> Set<Int64> {
-        Set(try retentionPolicies("namespace_id > $1", Self.everybody).keys)
+        Set(try retentionPolicies("namespace_id > $1", Self.allNamespaces).keys)
     }
 
     /// Returns the policy that applies to a namespace: its own, or the default policy.
     public func retentionInForce(for namespace: Int64) throws(LogStoreError) -> RetentionPolicy? {
         let found = try retentionPolicies("namespace_id in ($1, 0)", namespace)
-        return found[namespace] ?? found[Self.everybody]
+        return found[namespace] ?? found[Self.allNamespaces]
     }
 
     /// Sets a retention policy. Requires the schema's owner.
@@ -45,7 +45,7 @@ extension LogConnection {
         case .from?, nil: break
         }
         let parameters: PostgresParameters = [
-            .int8(namespace ?? Self.everybody), seconds.map { .int8($0) } ?? .null(.int8),
+            .int8(namespace ?? Self.allNamespaces), seconds.map { .int8($0) } ?? .null(.int8),
             entries.map { .int8($0) } ?? .null(.int8), policy.maxBytes.map { .int8($0) } ?? .null(.int8),
             policy.snapshotSeconds.map { .int8($0) } ?? .null(.int8),
         ]
@@ -65,7 +65,7 @@ extension LogConnection {
     public func removeRetention(of namespace: Int64?) throws(LogStoreError) -> Bool {
         try mayBeMisplaced { () throws(PostgresError) in
             let remove = PipelineStep.query(
-                "delete from pathmirror.retention where namespace_id = $1", [.int8(namespace ?? Self.everybody)])
+                "delete from pathmirror.retention where namespace_id = $1", [.int8(namespace ?? Self.allNamespaces)])
             return try holding(namespace, [remove])[0].affectedRows == 1
         }
     }

@@ -176,9 +176,9 @@ import Wire
             [], [("Authorization", "Bearer")], [("Authorization", "Bearer ")], [("Authorization", "Basic x")],
         ] {
             let identity = try identity("/a.json", headers).get()
-            #expect(identity.isNobody && !identity.mayAdminister)
+            #expect(identity.isAnonymous && !identity.mayAdminister)
         }
-        #expect(try identity("/a.json?auth=").get().isNobody)
+        #expect(try identity("/a.json?auth=").get().isAnonymous)
         #expect(try !identity("/a.json").get().context.isElsewhere)
         #expect(try identity("/a.json", from: "203.0.113.9").get().context.isElsewhere)
     }

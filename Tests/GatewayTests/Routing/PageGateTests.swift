@@ -117,8 +117,8 @@ import Testing
         let lines = { (verdict: PagePolicy.Verdict, isMetrics: Bool) in
             String(decoding: PageGate.headers(verdict, isMetrics: isMetrics).encoded, as: UTF8.self)
         }
-        #expect(lines(.everybody, false) == "Access-Control-Allow-Origin: *\r\n")
-        #expect(lines(.everybody, true) == "")
+        #expect(lines(.all, false) == "Access-Control-Allow-Origin: *\r\n")
+        #expect(lines(.all, true) == "")
         for isMetrics in [false, true] {
             #expect(lines(.admitted(origin: nil), isMetrics) == "Vary: Origin\r\n")
             #expect(lines(.refused(.unnamedPage), isMetrics) == "Vary: Origin\r\n")

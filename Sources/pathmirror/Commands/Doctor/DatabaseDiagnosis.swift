@@ -39,10 +39,10 @@ enum DatabaseDiagnosis {
                     fix: "the role was created after the schema: grant its rights as described in docs/reference/sql.md"
                 ))
         }
-        if !facts.givenToEverybody.isEmpty {
+        if !facts.publicRights.isEmpty {
             found.append(
                 .warning(
-                    "rights.public", "every user of the database has rights on \(list(facts.givenToEverybody))",
+                    "rights.public", "every user of the database has rights on \(list(facts.publicRights))",
                     fix: "revoke them from public"))
         }
         return found

@@ -183,7 +183,7 @@ struct LogBlameCommand: Command {
         let entry = line.entry
         return [
             "\(line.isCurrent ? "*" : " ") \(entry.seq)", Timestamp.iso8601(unixMilliseconds: entry.committedAt),
-            OriginText.whom(entry.origin), entry.operation.rawValue, EntryText.shown(line.changes),
+            OriginText.author(entry.origin), entry.operation.rawValue, EntryText.shown(line.changes),
         ]
     }
 

@@ -49,7 +49,7 @@ enum EntryText {
         let bulk = entry.isBulk ? " (and more, in parts)" : ""
         return [
             "\(entry.seq)", Timestamp.iso8601(unixMilliseconds: entry.committedAt), entry.operation.rawValue,
-            OriginText.whom(entry.origin), "\(entry.path)", shown(entry.changes) + bulk,
+            OriginText.author(entry.origin), "\(entry.path)", shown(entry.changes) + bulk,
         ]
     }
 
@@ -89,7 +89,7 @@ enum EntryText {
 /// Describes the author of an entry.
 enum OriginText {
     /// Such as `ada by ws from 10.0.0.7`, `administrator by sql as report`.
-    static func whom(_ origin: Origin?) -> String {
+    static func author(_ origin: Origin?) -> String {
         guard let members = origin.flatMap({ RawJSON($0.json).members }) else { return "unknown" }
         let value = { (name: String) in members.first { $0.key == name }?.value }
         var text = value("uid")?.string ?? (value("admin")?.bool == true ? "administrator" : "anonymous")

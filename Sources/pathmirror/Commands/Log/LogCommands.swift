@@ -97,7 +97,7 @@ struct LogShowCommand: Command {
             committed  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))
             operation  \(entry.operation.rawValue)
             path       \(entry.path)
-            by         \(OriginText.whom(entry.origin))
+            by         \(OriginText.author(entry.origin))
             """)
         for change in entry.changes {
             let value = JSONWriter.encode(change.value, form: .export, pretty: true)

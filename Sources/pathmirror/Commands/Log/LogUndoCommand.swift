@@ -94,7 +94,7 @@ struct LogUndoCommand: Command {
             let paths = write.paths.map { TextWidth.plain("\($0)") }.joined(separator: ", ")
             table.add(
                 "\(write.entry.seq)", Timestamp.iso8601(unixMilliseconds: write.entry.committedAt),
-                OriginText.whom(write.entry.origin), write.entry.operation.rawValue,
+                OriginText.author(write.entry.origin), write.entry.operation.rawValue,
                 more > 0 ? "\(paths) and \(more) more" : paths)
         }
         for line in table.lines(width: console.outputWidth) { console.error(line) }

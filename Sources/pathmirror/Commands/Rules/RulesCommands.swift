@@ -155,7 +155,7 @@ struct RulesHistoryCommand: Command {
                         "origin": origin.map(JSONOutput.raw) ?? .null, "bytes": .number(Int64(stored.source.count)),
                     ]).line)
             } else {
-                let by = entry.map { OriginText.whom($0.origin) } ?? ""
+                let by = entry.map { OriginText.author($0.origin) } ?? ""
                 table.add(
                     "\(stored.seq)", time ?? "(not in the log any more)",
                     stored.isCleared ? "removed" : "\(stored.source.count) bytes", by)
