@@ -45,7 +45,7 @@ extension PostgresConnection {
         do {
             try failBefore(Self.label(steps))
             pipelines.append(
-                PipelineUnderWay(
+                PipelineInFlight(
                     steps: steps, expected: try send(steps), losesAnswer: faultyCalls?.takeLosesAnswer() ?? false))
             // After other pipelines, the server reads when it has finished those. Data that the socket does not accept
             // now is sent while their answers are awaited. The first pipeline is sent completely, because it may hold a
@@ -149,7 +149,7 @@ extension PostgresConnection {
     }
 
     /// Steps that were sent, and the expected answers.
-    struct PipelineUnderWay {
+    struct PipelineInFlight {
         let steps: [PipelineStep]
         fileprivate let expected: [Expected]
         /// Whether the connection is lost when the answer arrives.

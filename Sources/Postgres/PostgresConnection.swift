@@ -24,7 +24,7 @@ public final class PostgresConnection {
     /// Selects the calls that lose the connection, in tests.
     var faultyCalls: FaultyCalls?
     /// Pipelines in flight: sent and not received, in this order.
-    var pipelines: [PipelineUnderWay] = []
+    var pipelines: [PipelineInFlight] = []
     /// Whether no transaction was open when the first pipeline in flight was sent.
     var startedIdle = false
 

@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func anUnpackerKeepsItsPlace() throws {
+    @Test func aDecompressorKeepsItsPosition() throws {
         let (one, two) = (try compressed(Array("one".utf8)), try compressed(Array("two".utf8)))
         var decompressor = try Gzip.Unpacker()
         var output: [UInt8] = []

@@ -49,7 +49,7 @@ import Testing
     }
 
     /// The process id now belongs to another session, or the lock was released in between.
-    @Test func timeBeginsAnew() {
+    @Test func timeStartsAgain() {
         let other = Blocker(
             pid: 7, startedAt: "later", application: "pathmirror committer 0", waitsForClient: true,
             waitsForLock: false, activity: "same")

@@ -30,7 +30,7 @@ import Tree
 
     /// Every listener eventually receives the newest head of each namespace that a gateway commits, however many
     /// batches there were.
-    @Test func everybodyHearsOfTheNewestHead() throws {
+    @Test func allFollowersLearnTheNewestHead() throws {
         try withEngines { url, engines in
             let listener = try LogConnection(url)
             defer { listener.close() }

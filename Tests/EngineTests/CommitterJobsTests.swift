@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func whatIsUnfinishedComesBehindWhatWaits() {
+    @Test func unfinishedWorkFollowsWaitingWork() {
         let jobs = CommitterJobs(committers: 1)
         let namespace = LiveNamespace.test(name: "a")
         jobs.add(.work(namespace))
@@ -76,7 +76,7 @@ import Testing
     }
 
     /// Work added at the front also wakes waiting committers.
-    @Test func whatComesFirstWakesWhoeverWaits() {
+    @Test func theFirstJobWakesAWaitingCommitter() {
         let committers = Committers(2)
         for index in 0..<2 { committers.begin(index) }
         defer { committers.stop() }

@@ -78,7 +78,7 @@ import Testing
 
     // MARK: Health
 
-    @Test func whoFailsAndWhoIsAnsweredSaySo() throws {
+    @Test func failuresAndAnswersAreReported() throws {
         let core = try Self.core()
         core.databaseAnswered()
         #expect(core.health.isUp)

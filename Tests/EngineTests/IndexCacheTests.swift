@@ -62,7 +62,7 @@ import Tree
     }
 
     /// Each path and each order has an index of its own.
-    @Test func placesAreToldApart() {
+    @Test func pathsAreDistinguished() {
         var random = SeededGenerator(seed: 8)
         let cache = IndexCache()
         let nodes = (0..<4).map { _ in Self.wide(270, &random) }

@@ -50,7 +50,7 @@ import Tree
     }
 
     /// A blocked large write delays no other write, and ends once it is unblocked.
-    @Test func smallOnesGoOn() throws {
+    @Test func smallOnesContinue() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
             let there = try engines[1].namespace()
@@ -71,7 +71,7 @@ import Tree
     }
 
     /// A concurrent write to the same path comes first, and the large write replaces its value.
-    @Test func sameplaceBeginsAnew() throws {
+    @Test func aSecondStartBeginsAgain() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
             let there = try engines[1].namespace()

@@ -91,7 +91,7 @@ import Tree
         listener.contains(changed) || changed.contains(listener)
     }
 
-    @Test func listenerAtSeveralPlacesOfOneWriteIsToldOnce() throws {
+    @Test func aListenerAtSeveralPathsOfOneWriteIsNotifiedOnce() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
             let listener = RecordingListener()

@@ -17,7 +17,7 @@ import Testing
     }
 
     /// One of two loaders is always reserved for small namespaces.
-    @Test func smallOnesDoNotWaitBehindLargeOnes() {
+    @Test func smallOnesDoNotWaitForLargeOnes() {
         let queue = LoadQueue(loaders: 2, maxWaiting: 100)
         for name in ["a", "b", "c"] { _ = queue.add(name) }
         guard var a = queue.next(milliseconds: 1), var b = queue.next(milliseconds: 1) else {

@@ -46,7 +46,7 @@ import Tree
         }
     }
 
-    @Test func whoMayNotWriteIsDeniedWhateverItExpects() throws {
+    @Test func unauthorizedWritersAreDeniedWithAnyCondition() throws {
         for tree in ["{\"hidden\":1}", "{\"hidden\":2}", "null"] {
             for hash in ["", Node.int(1).hash, "wrong"] {
                 #expect(text(try outcome(tree, set("hidden", .int(5), expecting: hash))) == "denied")
@@ -57,7 +57,7 @@ import Tree
         }
     }
 
-    @Test func onlyReadersAreToldTheValue() throws {
+    @Test func onlyReadersReceiveTheValue() throws {
         let tree = "{\"box\":1,\"board\":1}"
         #expect(text(try outcome(tree, set("box", .int(5), expecting: "wrong"))) == "stale nothing")
         #expect(text(try outcome(tree, set("box", .int(5), expecting: "wrong", as: .admin))).hasPrefix("stale int(1)"))
@@ -77,7 +77,7 @@ import Tree
         }
     }
 
-    @Test func sumsAreToldToReadersOnly() throws {
+    @Test func sumsAreReportedToReadersOnly() throws {
         let increment = Node.serverValue(ServerValue(.increment(.int(0))))
         let answers = try ["{\"box\":4}", "{\"box\":5}", "null"].map { text(try outcome($0, set("box", increment))) }
         #expect(Set(answers).count == 1)
@@ -108,7 +108,7 @@ import Tree
     /// The identity that made a write is informed at once that it was committed. Other callers are judged first, and
     /// learn nothing if the rules refuse the write.
     @Test(arguments: [.user("uid ada"), .nobody, .administrator, nil] as [WriterIdentity?])
-    func whatWasDoneIsSaidToWhoDidIt(owner: WriterIdentity?) throws {
+    func completedWritesAreReportedToTheirWriter(owner: WriterIdentity?) throws {
         let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
         var done = DoneWrites()
         let isSet = done.set("writer-1", multirange: "{[1,2),[3,4)}", seq: 6, owner)

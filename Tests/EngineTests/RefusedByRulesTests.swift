@@ -65,7 +65,7 @@ import Tree
         }
     }
 
-    @Test func theTreeIsNotReadForWhomTheRulesRefuse() throws {
+    @Test func theTreeIsNotReadForRefusedReaders() throws {
         try Self.withRules("auth != null && data.exists()") { _, engine throws in
             for _ in 0..<3 {
                 #expect(try Self.ask(engine, .unauthenticated) == .refused)
@@ -83,7 +83,7 @@ import Tree
         }
     }
 
-    @Test func administratorsAndThoseWhomRulesLetInHaveTheTree() throws {
+    @Test func administratorsAndAllowedReadersHaveTheTree() throws {
         for (rule, auth) in [("auth != null", AuthContext.admin), ("auth == null", .unauthenticated)] {
             try Self.withRules(rule) { _, engine throws in
                 #expect(try Self.read(engine, "a", auth) == .namespace)

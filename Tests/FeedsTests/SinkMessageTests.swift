@@ -3,7 +3,7 @@ import Testing
 
 /// Tests of the messages that sinks receive.
 @Suite struct SinkMessageTests {
-    @Test func attemptsTellDeliveriesApart() {
+    @Test func attemptsDistinguishDeliveries() {
         let first = SinkMessage(
             id: "default:42:0", namespace: "default", feed: "orders", key: "o1", path: "/orders/o1", event: "created",
             seq: 42, time: "2026-11-22T10:00:00.000Z", attempt: 1, json: Array("{}".utf8))

@@ -81,7 +81,7 @@ import Wire
         #expect(saving.paths == ["/b", "/c"])
     }
 
-    @Test func anAnswerThatNobodyWaitsForChangesNothing() {
+    @Test func anUnexpectedAnswerChangesNothing() {
         for outcome in [SaveOutcome.saved, .refused, .over, .unknown] { #expect(saving.ended(outcome) == []) }
         #expect(!saving.machine.mustBeExecuted)
         #expect(saving.put("a", 1) == [save(1, isFirst: true)])
@@ -185,7 +185,7 @@ import Wire
         #expect(!saving.machine.isSaving && saving.paths == ["/a", "/b"])
     }
 
-    @Test func aSaveUnderWayIsReasonToExecute() {
+    @Test func aSaveInFlightIsReasonToExecute() {
         #expect(!saving.machine.mustBeExecuted)
         _ = saving.put("a", 1)
         #expect(saving.machine.mustBeExecuted)

@@ -8,11 +8,11 @@ import Testing
     }
 
     @Test(arguments: [0, 1, NamespaceGauges.mostNamed])
-    func fewAreToldOfOneByOne(count: Int) {
+    func fewAreListedOneByOne(count: Int) {
         #expect(NamespaceGauges(facts(count)).facts == facts(count))
     }
 
-    @Test func ofManyMostAreToldOfTogether() {
+    @Test func mostOfManyAreSummarized() {
         let gauges = NamespaceGauges(facts(20_000))
         #expect(gauges.count == 20_000)
         #expect(Array(gauges.facts.dropLast()) == facts(NamespaceGauges.mostNamed))

@@ -152,7 +152,7 @@ struct PagePolicyTests {
 
     // MARK: Other policies
 
-    @Test func withoutAPolicyEverybody() {
+    @Test func allWithoutAPolicy() {
         for origin in ["null", "http://evil.example", ""] {
             #expect(PagePolicy.everyPage.judge(Self.signs("any.example", origin: origin)) == .all)
         }

@@ -39,7 +39,7 @@ import Tree
         }
     }
 
-    @Test func idsForThoseWhoAsk() throws {
+    @Test func idsOnRequest() throws {
         try withGateway { gateway in
             for (target, headers, hasID) in [
                 ("/a.json", [:], false), ("/a.json?eventIds=true", [:], true),

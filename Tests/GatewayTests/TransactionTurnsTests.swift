@@ -33,7 +33,7 @@ private final class Line {
         TransactionTurns.Slot(session: session, ticket: ticket, isRemote: isRemote)
     }
 
-    @Test func nobodyWaitsWhereNobodyFailed() {
+    @Test func noWaitWithoutAFailure() {
         #expect(queue.arrives("a", mayWait: true, at: 0))
         #expect(queue.arrives("b", mayWait: true, at: 0))
         #expect(queue.isEmpty)
@@ -55,7 +55,7 @@ private final class Line {
         #expect(queue.isEmpty)
     }
 
-    @Test func whoMayNotWaitSendsAndKeepsItsPlace() {
+    @Test func aSessionThatMayNotWaitSendsAndKeepsItsSlot() {
         _ = queue.wasRefused("a", at: 0)
         #expect(!queue.arrives("b", mayWait: true, at: 0))
         queue.sendsEarly("b")
@@ -89,7 +89,7 @@ private final class Line {
         #expect(queue.arrival("b", mayWait: true, at: 3) == .waits)
     }
 
-    @Test func whoeverLeavesFromTheMiddleIsSkipped() {
+    @Test func sessionsThatLeaveFromTheMiddleAreSkipped() {
         _ = queue.wasRefused("a", at: 0)
         for session in ["b", "c", "d"] { _ = queue.arrives(session, mayWait: true, at: 0) }
         #expect(queue.leaves("b", at: 0) == Outcome())
@@ -129,7 +129,7 @@ private final class Line {
             queue.check(slot("a", 1), patience: 100, at: now) == .expired(Outcome(next: slot("b", 2), notice: .isDone)))
     }
 
-    @Test func whoFailsInItsSlotHasOtherGatewaysAsked() {
+    @Test func aFailureInASlotAsksOtherGateways() {
         _ = queue.wasRefused("a", at: 0)
         for _ in 1..<TransactionTurns.refusalsBeforeAsking { #expect(queue.wasRefused("a", at: 0) == Outcome()) }
         #expect(queue.wasRefused("a", at: 0) == Outcome(notice: .asks))
@@ -159,7 +159,7 @@ private final class Line {
 
     /// Checks for random events that there is one slot at a time, that every client that stays gets one, and that the
     /// queue keeps nothing about clients that left.
-    @Test(arguments: 0..<20) func everybodyHasASlot(seed: Int) {
+    @Test(arguments: 0..<20) func everySessionHasASlot(seed: Int) {
         var state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1
         func dice(_ bound: Int) -> Int {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407

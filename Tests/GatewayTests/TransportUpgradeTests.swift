@@ -20,7 +20,7 @@ import Wire
         #expect(upgrade.waiting == [request])
     }
 
-    @Test func whatIsOutOfPlaceFails() {
+    @Test func messagesOutOfOrderFail() {
         for message in [request, bytes("nonsense"), bytes("{}"), []] {
             var upgrade = TransportUpgrade(maxBytes: 1_000)
             let step = upgrade.take(message)

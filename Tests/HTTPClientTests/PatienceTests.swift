@@ -35,7 +35,7 @@ import Testing
 
     /// Checks that a large body is sent without `Expect: 100-continue`: many servers never answer it, which costs a
     /// second.
-    @Test func nobodyIsAskedForLeave() throws {
+    @Test func noUploadWaitsForPermission() throws {
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
         let client = try HTTPClient()
         defer { client.stop() }

@@ -5,7 +5,7 @@ import Testing
 @testable import HTTPServer
 
 struct AddressTests {
-    @Test func limitForgetsWhoHasLeft() throws {
+    @Test func limitForgetsClosedConnections() throws {
         let limit = AddressLimit(2, except: [try #require(IPNetwork("10.0.0.0/8"))])
         let address = try #require(IPAddress("192.0.2.1"))
         #expect(limit.covers(address))

@@ -62,7 +62,7 @@ import Testing
         #expect(try client.exchange("GET /299 HTTP/1.1\r\nHost: a\r\n\r\n").text == "12345")
     }
 
-    @Test func whatARequestTells() throws {
+    @Test func contentOfARequest() throws {
         let notes = Notes<HTTPRequest>()
         let server = try TestServer { request, exchange in
             notes.add(request)

@@ -13,7 +13,7 @@ import Testing
 
     /// Compares random deadlines that move both ways with the rule itself: a connection expires at the first check at
     /// or after its deadline, and checks come at least every tick.
-    @Test(arguments: 0..<200) func nobodyIsForgotten(_ seed: UInt64) {
+    @Test(arguments: 0..<200) func noClientIsForgotten(_ seed: UInt64) {
         var dice = SeededGenerator(seed: seed &* 31 + 1)
         let tickLength = [1, 7, 10, 1_000].randomElement(using: &dice) ?? 1
         let bucketCount = [2, 3, 8, 128].randomElement(using: &dice) ?? 8

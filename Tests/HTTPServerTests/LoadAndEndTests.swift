@@ -51,7 +51,7 @@ import Testing
     }
 
     /// Sends random bytes, and valid requests with random damage, while other clients are served.
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func garbageHurtsNobodyElse(_ seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func garbageHurtsNoOtherClient(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let server = try TestServer(
             {

@@ -22,7 +22,7 @@ import Testing
     }
 
     /// A restore is not refused forever because of its size, as long as other requests take little.
-    @Test func whoIsNotHeldToAShareIsServedWhileOthersTakeLittle() throws {
+    @Test func unlimitedClientsAreServedWhileOthersTakeLittle() throws {
         let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 800)
         let other = try #require(budget.take(500, for: here))
         let body = try #require(budget.take(2_000, for: nil))
@@ -33,7 +33,7 @@ import Testing
         withExtendedLifetime((other, body, parsed)) {}
     }
 
-    @Test func whatIsLetGoOfIsThereAgain() throws {
+    @Test func releasedBytesAreAvailableAgain() throws {
         let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 300)
         for _ in 0..<10 {
             let share = try #require(budget.take(300, for: here))

@@ -30,7 +30,7 @@ import Testing
         return client
     }
 
-    @Test func responsesThatNobodyReads() throws {
+    @Test func unreadResponses() throws {
         let (server, budget) = try Self.server(128)
         // By the rule of the ledger an address has a quarter: two of these bodies.
         let first = try (0..<2).map { _ in try Self.ask(server, "/a") }

@@ -69,7 +69,7 @@ import Testing
         for _ in 0..<10 { #expect(try client.receiveResponse().body == body) }
     }
 
-    @Test func allAreAnsweredBehindTheEndOfInput() throws {
+    @Test func allAreAnsweredAfterTheEndOfInput() throws {
         let server = try TestServer { request, exchange in
             exchange.reference.perform { TestServer.echo(request, $0) }
         }
@@ -80,7 +80,7 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
-    @Test func garbageBehindARequestIsRefusedAfterItsAnswer() throws {
+    @Test func garbageAfterARequestIsRefusedAfterItsAnswer() throws {
         let server = try TestServer(TestServer.echo)
         let client = try TestClient(port: server.port)
         try client.send(Self.requests(1) + "\u{1}\u{2}\u{3}")

@@ -65,7 +65,7 @@ import Testing
         #expect(try client.receiveAll().isEmpty)
     }
 
-    @Test func aSlowReaderDelaysNobodyAndLosesNothing() throws {
+    @Test func aSlowReaderDelaysNoOtherAndLosesNothing() throws {
         let audience = Audience()
         let server = try TestServer { _, exchange in audience.join(exchange) }
         let slow = try TestClient(port: server.port, receiveBuffer: 4096)

@@ -45,7 +45,7 @@ struct TLSTests {
         eventually { server.server.statistics.failedHandshakes == 2 && server.server.statistics.activeConnections == 0 }
     }
 
-    @Test func plainHTTPIsToldSo() throws {
+    @Test func plainHTTPIsRefused() throws {
         let server = try Self.server(TestCertificate())
         let client = try TestClient(port: server.securePort)
         let answer = try client.exchange("GET /secret.json HTTP/1.1\r\nHost: a\r\n\r\n")

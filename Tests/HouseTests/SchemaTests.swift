@@ -46,7 +46,7 @@ import Testing
         return String(line[..<comment.lowerBound])
     }
 
-    @Test func sqlIsToldFromWords() {
+    @Test func sqlIsDistinguishedFromWords() {
         #expect(Self.namesSchema("    select seq from pathmirror.log where true"))
         #expect(Self.namesSchema("\"delete from pathmirror.\\(table)\""))
         #expect(Self.namesSchema("select pathmirror.set('a', '/b', '1')"))

@@ -102,7 +102,7 @@ import Testing
         return code
     }
 
-    @Test func codeIsToldFromComments() {
+    @Test func codeIsDistinguishedFromComments() {
         #expect(Self.withoutCommentsAndTexts("let a = \"print(\" // try!") == "let a =  ")
         #expect(Self.calls("print(", in: "print(1)"))
         #expect(!Self.calls("print(", in: "fingerprint(1)"))

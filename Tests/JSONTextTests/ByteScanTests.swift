@@ -26,7 +26,7 @@ import Testing
     /// Checks every byte at every offset of texts around eight and sixteen bytes, after plain letters and after bytes
     /// adjacent to the significant ones.
     @Test(arguments: [false, true])
-    func everyByteAtEveryPlace(andDelete: Bool) {
+    func everyByteAtEveryOffset(andDelete: Bool) {
         for length in [1, 7, 8, 9, 15, 16, 17, 23] {
             for filler in [UInt8(ascii: "a"), 0x20, 0x21, 0x23, 0x5B, 0x5D, 0x7E, 0x80, 0xFF] {
                 var bytes = [UInt8](repeating: filler, count: length)

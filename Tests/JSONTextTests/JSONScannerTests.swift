@@ -145,7 +145,7 @@ import Testing
 
     /// A quote, backslash or control character is found at any offset of the eight bytes that are scanned together.
     @Test(arguments: 0..<20)
-    func theEndIsFoundAtEveryPlace(length: Int) throws {
+    func theEndIsFoundAtEveryOffset(length: Int) throws {
         let plain = String(repeating: "é", count: length / 2) + String(repeating: "x", count: length % 2)
         try scan("\"\(plain)\"rest") { scanner in
             let found = try scanner.string()

@@ -76,7 +76,7 @@ import Tokens
     }
 
     /// Each value and key records its position, by lines and bytes.
-    @Test func placesOfValues() throws {
+    @Test func positionsOfValues() throws {
         let value = try SourceText.read(Array("{\n  \"é\": [1,\n true],\r\n\t\"b\" : \"x\"}".utf8))
         guard case .object(let members) = value.kind, case .array(let items) = members[0].value.kind else {
             Issue.record("not an object with an array")

@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func valuesAreCheckedAndNotTold() {
+    @Test func valuesAreCheckedAndNotPrinted() {
         #expect(KafkaProperty.fault("compression.type", "zstd") == nil)
         #expect(KafkaProperty.fault("security.protocol", "hunter2") == "can't have this value")
         #expect(KafkaProperty.fault("linger.ms", "-1") == "can't have this value")

@@ -96,7 +96,7 @@ extension KafkaError {
     }
 
     @Test(arguments: [(10, true), (29, false), (87, true), (44, true)])
-    func errorsAreToldApart(number: Int, isPermanent: Bool) throws {
+    func errorsAreDistinguished(number: Int, isPermanent: Bool) throws {
         let kafka = try TestKafka()
         kafka.addTopic("orders")
         let client = try KafkaClient.to(kafka)
@@ -148,7 +148,7 @@ extension KafkaError {
         #expect(failure.code == -192 && !failure.isPermanent, "\(failure)")
     }
 
-    @Test func stoppingFailsWhatIsUnderWay() throws {
+    @Test func stoppingFailsMessagesInFlight() throws {
         let kafka = try TestKafka()
         kafka.addTopic("orders")
         let client = try KafkaClient.to(kafka) { settings in

@@ -32,7 +32,7 @@ import Tree
         }
     }
 
-    @Test func eachIsBehindTheOneBefore() throws {
+    @Test func eachFollowsThePreviousOne() throws {
         try withNamespace { _, connection, namespace, first in
             let second = batch(namespace, after: 2, first.id)
             let third = batch(namespace, after: 4, second.id, 5)
@@ -55,7 +55,7 @@ import Tree
     /// Checks that a batch after a refused one is not written, even if another connection has written as many entries
     /// as the refused batch had, so that the head has the expected number.
     @Test(arguments: [1, 2])
-    func whatIsBehindARefusedBatchIsNotWritten(others: Int64) throws {
+    func batchesAfterARefusedOneAreNotWritten(others: Int64) throws {
         try withNamespace { url, connection, namespace, first in
             let rival = try LogConnection(url)
             defer { rival.close() }

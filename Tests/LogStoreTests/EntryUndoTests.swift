@@ -18,7 +18,7 @@ import Tree
 
     /// Any entry, small or in parts, for the stored tree and for the log.
     @Test(arguments: [1_000, 3])
-    func anyEntryIsTakenBack(maxRows: Int) throws {
+    func anyEntryIsUndone(maxRows: Int) throws {
         try withSession { connection in
             let record = try connection.make()
             var random = TreeGenerator(seed: UInt64(maxRows))

@@ -31,7 +31,7 @@ import Tree
         }
     }
 
-    @Test func longPathsAmongKeysThatGoOnBelowTheSlash() throws {
+    @Test func longPathsAmongKeysThatContinueBelowTheSlash() throws {
         try withSession { connection in
             let record = try connection.make()
             var writer = BatchWriter(record)

@@ -210,7 +210,7 @@ import Testing
         "drop function pathmirror.newest_place(tid); "
             + "create or replace function pathmirror.newest_place(a integer) returns integer language sql as 'select 1';",
     ])
-    func whatIsMadeAnewIsNotForEverybody(sql: String) throws {
+    func recreatedObjectsAreNotPublic(sql: String) throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
             defer { connection.close() }

@@ -23,7 +23,7 @@ import Tree
     }
 
     /// Checks that long values are compressed with the server's fastest method, and are read back unchanged.
-    @Test func longEntriesArePackedQuickly() throws {
+    @Test func longEntriesAreCompressedQuickly() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
             let text = String(repeating: "long text ", count: 1_000)

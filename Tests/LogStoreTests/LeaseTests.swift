@@ -26,7 +26,7 @@ import Tree
         }
     }
 
-    @Test func beatsAreCounted() throws {
+    @Test func heartbeatsAreCounted() throws {
         try withSession { connection in
             let lease = try connection.beginLease(Batch.makeID())
             for heartbeat in 2...20 as ClosedRange<Int64> { #expect(try connection.heartbeat(lease) == heartbeat) }
@@ -96,7 +96,7 @@ import Tree
         }
     }
 
-    @Test func aStandingBeatIsEndedOnce() throws {
+    @Test func aStalledHeartbeatIsEndedOnce() throws {
         try withSession { connection in
             let own = try connection.beginLease(Batch.makeID())
             let dead = try connection.beginLease(Batch.makeID())

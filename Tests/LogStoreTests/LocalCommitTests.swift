@@ -52,7 +52,7 @@ import Tree
 
     /// Checks that the log's connections receive the warning regardless of the message settings of the role or the
     /// database.
-    @Test func whoWantsNoMessagesHearsOfItAllTheSame() throws {
+    @Test func sessionsWithoutMessagesNoticeItToo() throws {
         let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
         try administrator.execute("alter system set client_min_messages = 'error'")
@@ -66,7 +66,7 @@ import Tree
 
     /// Checks that batches announce nothing within their transactions, so they do not wait for transactions with
     /// notifications, which PostgreSQL commits one at a time.
-    @Test func aCommitWaitsForNobodyWhoAnnouncesSomething() throws {
+    @Test func aCommitDoesNotWaitForAnnouncements() throws {
         let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
         defer { administrator.close() }

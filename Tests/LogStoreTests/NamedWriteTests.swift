@@ -247,7 +247,7 @@ import Tree
     }
 
     /// Checks that a writer that writes while it is about to be forgotten is kept.
-    @Test func whoWritesJustNowStays() throws {
+    @Test func aCurrentWriterStays() throws {
         try withDatabase { url in
             let here = try LogConnection(url)
             defer { here.close() }

@@ -28,7 +28,7 @@ import Testing
         try #require(Self.signature.message(from: sender, number: number, time: time, text))
     }
 
-    @Test func everybodyWhoListensHears() throws {
+    @Test func allListenersReceiveIt() throws {
         try withDatabase { url in
             let listeners = try (0..<3).map { _ in try LogConnection(url) }
             let teller = try LogConnection(url)
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func whoTellsHearsItToo() throws {
+    @Test func theSenderReceivesItToo() throws {
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
             try connection.notifyPeers(try message("self"))

@@ -46,7 +46,7 @@ import Tree
         }
     }
 
-    @Test func verifyingTellsWhatItReads() throws {
+    @Test func verifyingReportsItsProgress() throws {
         try withDatabase { url throws in
             let (connection, record) = try loaded(url)
             defer { connection.close() }

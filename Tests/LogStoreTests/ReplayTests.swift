@@ -426,7 +426,7 @@ extension TreeGenerator {
         }
     }
 
-    @Test func ageIsRefusedWhereTheClockIsBehindTheLog() throws {
+    @Test func ageIsRefusedWhereTheClockLagsTheLog() throws {
         try withLog { connection, record in
             _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = now() + interval '2 hours' where seq = 10")

@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func whoMigratesMayMakeTheSchema() throws {
+    @Test func theMigratingRoleMayCreateTheSchema() throws {
         try Self.asStranger { administrator, session, role in
             let error = try Self.refusal { _ = try Migrations.up(session) }
             #expect(error.hint?.contains("grant create on database") == true)
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func whoeverDoesNotOwnTheSchemaIsToldWhoDoes() throws {
+    @Test func otherRolesLearnTheOwnerOfTheSchema() throws {
         try Self.asStranger(isMigrated: true) { administrator, session, role in
             let error = try Self.refusal { _ = try Migrations.up(session) }
             let owner = try administrator.execute("select quote_ident(current_user)").string(0, 0)

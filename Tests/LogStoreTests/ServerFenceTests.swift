@@ -27,7 +27,7 @@ import Testing
         #expect(try fence.admit(ServerIdentity(system: 8, timeline: 1)) == .known)
     }
 
-    @Test func whoeverMayNotAskComparesNothing() throws {
+    @Test func aRoleWithoutRightsComparesNothing() throws {
         let fence = ServerFence()
         #expect(try fence.admit(ServerIdentity(system: nil, timeline: 3)) == .known)
         #expect(try fence.admit(ServerIdentity(system: nil, timeline: 1)) == .known)

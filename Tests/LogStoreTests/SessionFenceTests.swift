@@ -81,7 +81,7 @@ import Tree
     }
 
     /// Checks that taking over waits for a save in progress on the previous connection.
-    @Test func takingOverWaitsForWhatIsUnderWay() throws {
+    @Test func takingOverWaitsForWritesInFlight() throws {
         try withDatabase { url in
             let early = try LogConnection(url)
             let late = try LogConnection(url)

@@ -46,7 +46,7 @@ import Tree
     }
 
     /// Checks that a snapshot waits for a removal in progress that searched for snapshots before this one existed.
-    @Test func aRemovalThatIsUnderWayIsWaitedFor() throws {
+    @Test func aRemovalInFlightIsAwaited() throws {
         try withNamespace { (connection, record, _, url) throws in
             let id = record.id
             let mayBegin = Condition(false)

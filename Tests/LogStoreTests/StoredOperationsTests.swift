@@ -62,7 +62,7 @@ import Tree
         }
     }
 
-    @Test func whoItIsComesBack() throws {
+    @Test func theIdentityComesBack() throws {
         try withSession { connection in
             let namespace = try connection.make()
             let lease = try connection.beginLease(Batch.makeID())
@@ -151,7 +151,7 @@ import Tree
 
     // MARK: Orphans
 
-    @Test func onlyWhoHasNoLeaseIsAnOrphan() throws {
+    @Test func onlySessionsWithoutLeaseAreOrphans() throws {
         try withSession { connection in
             let namespace = try connection.make()
             let lease = try connection.beginLease(Batch.makeID())

@@ -128,7 +128,7 @@ import Tree
     }
 
     /// Checks that an import that was interrupted after some chunks resumes when it is started again.
-    @Test func chunkedImportGoesOnWhereItStopped() throws {
+    @Test func aChunkedImportResumesWhereItStopped() throws {
         try withSession { connection in
             let record = try connection.make()
             var settings = Importer.Settings()

@@ -74,13 +74,13 @@ import Tree
         (#"{"name": "\u+041"}"#, "expected four hexadecimal digits"),
         ("[]", "there is no mirror"),
     ])
-    func aMistakeIsNamedWithItsPlace(text: String, message: String) {
+    func aMistakeIsNamedWithItsPosition(text: String, message: String) {
         let found = problems(text)
         #expect(found.contains { $0.contains(message) }, "\(found)")
     }
 
     /// Checks that each value has a position, and that finding it does not require another pass over the text.
-    @Test func placesInALongFile() throws {
+    @Test func positionsInALongFile() throws {
         let count = 40_000
         let columns = (0..<count).map { "  \"c\($0)\": \"text\"" }.joined(separator: ",\n")
         let text = "{\"name\": \"a\", \"path\": \"/{k}\", \"columns\": {\n\(columns),\n \"x\": 1}}"

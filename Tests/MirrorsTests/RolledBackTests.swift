@@ -8,7 +8,7 @@ import Testing
 /// Tests of a gateways' database that has lost entries that a mirror's table in another database has applied.
 @Suite struct RolledBackTests {
     @Test(arguments: [0, 2, 4])
-    func theTableIsMadeAnew(written: Int) throws {
+    func theTableIsRebuilt(written: Int) throws {
         try withDatabase { url in
             try withDatabase { elsewhere in
                 let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")
@@ -54,7 +54,7 @@ import Testing
 
     /// Checks that a history loses the entries that the log has lost, and continues with the new ones.
     @Test(arguments: [false, true])
-    func aHistoryIsTakenBack(isPruned: Bool) throws {
+    func aHistoryIsRolledBack(isPruned: Bool) throws {
         try withDatabase { url in
             try withDatabase { elsewhere in
                 let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")

@@ -26,7 +26,7 @@ import Testing
     }
 
     /// Checks that messages in flight fail immediately when the server dies, and not only at their timeout.
-    @Test func whatIsUnderWayFailsWithItsConnection() throws {
+    @Test func messagesInFlightFailWithTheirConnection() throws {
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
         let client = try NATSClient.to(server) { $0.timeoutMilliseconds = 600_000 }
@@ -77,7 +77,7 @@ import Testing
     }
 
     /// Checks that the library's threads and sockets end with each connection.
-    @Test func lostConnectionsLeaveNothingBehind() throws {
+    @Test func lostConnectionsLeaveNothing() throws {
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
         let client = try NATSClient.to(server)
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func stoppingFailsWhatIsUnderWay() throws {
+    @Test func stoppingFailsMessagesInFlight() throws {
         let server = try TestNATS()
         let client = try NATSClient.to(server) { $0.timeoutMilliseconds = 600_000 }
         #expect(client.failure(.order(1)) == .noStream(subject: "orders.new"))

@@ -42,7 +42,7 @@ import Tree
         "ftp://user:hidden@h/a?auth=hidden", "http://user:hidden@h/a?auth=hidden#hidden", "http://h:0/a?auth=hidden",
         "http://a:hidden@b@c:0", "user:hidden@h",
     ])
-    func messagesTellNoSecrets(url: String) {
+    func messagesContainNoSecrets(url: String) {
         #expect {
             try DatabaseAddress.parse(url)
         } throws: { !"\($0)".contains("hidden") }
@@ -54,7 +54,7 @@ import Tree
     @Test(arguments: ["", "a b", "localhost:9000", "http://localhost", "a/b", "[::1", "user@h", "a\r\nb"])
     func noHosts(host: String) { #expect(!DatabaseAddress.isHost(DatabaseAddress.plain(host))) }
 
-    @Test func aPlaceByItsURL() async {
+    @Test func aPathByItsURL() async {
         await #expect(processExitsWith: .failure) {
             let app = PathmirrorApp.configure(url: "http://h:9000?ns=one", name: "exit")
             _ = Database.database(app: app).reference(fromURL: "http://h:9000/a?ns=two")

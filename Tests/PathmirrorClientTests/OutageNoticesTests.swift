@@ -3,7 +3,7 @@ import Testing
 @testable import PathmirrorClient
 
 @Suite struct OutageNoticesTests {
-    @Test func eachReasonIsToldOnceAnOutage() {
+    @Test func eachReasonIsReportedOnceAnOutage() {
         var notices = OutageNotices()
         var reported = ["refused", "refused", "no such name", "refused"].filter { notices.isNews($0) }
         #expect(reported == ["refused", "no such name"])

@@ -17,7 +17,7 @@ import Testing
                 Environment(values: environment)))
     }
 
-    @Test func nobodyByDefault() throws {
+    @Test func noTokenByDefault() throws {
         let options = try Self.options([])
         #expect(options.client == nil)
         #expect(options.credentials.idTokens == nil)

@@ -82,7 +82,7 @@ import Testing
         #expect(run.errors.isEmpty)
     }
 
-    @Test(arguments: names) func aMistakeIsToldWithTheCommandsName(_ name: String) throws {
+    @Test(arguments: names) func aMistakeIsReportedWithTheCommandsName(_ name: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init) + ["--nonsense"])
         #expect(run.exitCode == 2)
         #expect(run.output.isEmpty)

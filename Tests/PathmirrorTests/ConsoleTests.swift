@@ -71,7 +71,7 @@ import Testing
     }
 
     /// A result or an error replaces the progress line, and the next progress line starts fresh.
-    @Test func whatStaysTakesTheLinesPlace() throws {
+    @Test func permanentTextReplacesTheLine() throws {
         let terminal = try PseudoTerminal()
         let console = Console(output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor)
         console.progressLine("half")

@@ -166,7 +166,7 @@ import Testing
         return found
     }
 
-    @Test func otherDatabasesAreLookedAtAsTheHomeIs() throws {
+    @Test func otherDatabasesAreCheckedLikeThePrimary() throws {
         try withHistory { primary throws in
             #expect(try Self.findings(primary)["placement.rows"] == nil, "there is no other one")
             try withHistory { other throws in

@@ -34,7 +34,7 @@ import Tree
     }
 
     @Test(arguments: [(10_000, nil, 1), (1, nil, 20), (10_000, 7, 3)] as [(Int, Int?, Int)])
-    func packsAreAsLargeAsIsAsked(_ bytes: Int, _ rows: Int?, _ batches: Int) throws {
+    func batchesAreAsLargeAsRequested(_ bytes: Int, _ rows: Int?, _ batches: Int) throws {
         let text = "{" + (0..<20).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
         let file = try ScratchFile(Array(text.utf8))
         let reader = try FileReader("-", standardInput: file.descriptor)
@@ -59,7 +59,7 @@ import Tree
     }
 
     /// After a failure, the reader does not wait for a silent producer.
-    @Test(arguments: [0, 1]) func whoFailsWaitsForNobody(taken: Int) throws {
+    @Test(arguments: [0, 1]) func failuresDoNotWait(taken: Int) throws {
         let source = try Pipe()
         source.send(#"{"a":1,"b":2,"#)
         let reader = try FileReader("-", standardInput: source.input, interruption: Interruption())

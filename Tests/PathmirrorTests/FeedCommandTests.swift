@@ -230,7 +230,7 @@ import Testing
     @Test(arguments: [
         [], ["--seq", "1", "--to", "now"], ["--to", "nowhere"], ["--time", "noon"], ["--seq", "-1"],
     ])
-    func placesThatAreNone(_ options: [String]) throws {
+    func invalidPositions(_ options: [String]) throws {
         try Self.withOrders { database, folder in
             _ = try Self.apply(database, folder)
             #expect(try database.run(["feed", "seek", "orders"] + options).exitCode == 2)

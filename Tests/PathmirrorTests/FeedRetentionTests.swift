@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func aSnapshotThatTheLogBeginsBehind() throws {
+    @Test func aSnapshotBeforeTheFirstEntry() throws {
         try Self.withFeed("") { database throws in
             try database.output("feed", "seek", "posts", "--to", "snapshot", "--yes")
             try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")

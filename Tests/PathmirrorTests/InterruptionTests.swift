@@ -44,7 +44,7 @@ import Testing
         #expect(ended == [coming.last!!])
     }
 
-    @Test func whoeverDoesNotHearIsEnded() {
+    @Test func unresponsiveProcessesAreEnded() {
         var ended: [Int32] = []
         let signals = Signals([SIGTERM])
         Interruption().follow(signals.next) { ended.append($0) }
@@ -53,7 +53,7 @@ import Testing
         #expect(signals.waits.compactMap { $0 }.reduce(0, +) == 10_000)
     }
 
-    @Test func theSecondEndsWhoeverHasHeard() {
+    @Test func theSecondEndsResponsiveProcesses() {
         let interruption = Interruption()
         var ended: [Int32] = []
         let signals = Signals([SIGINT, SIGINT])

@@ -371,7 +371,7 @@ import Testing
 }
 
 @Suite struct LogBlameCommandTests {
-    @Test func whoWroteWhat() throws {
+    @Test func authorsOfValues() throws {
         try withHistory { database throws in
             let found = try database.json("log", "blame", "/users/ada/posts")
             #expect(found.map { $0["seq"]?.int } == [7, 2, 1])

@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func whoeverStillReadsIsWaitedFor() throws {
+    @Test func readersAreAwaited() throws {
         try withHistory { database throws in
             try database.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"

@@ -391,7 +391,7 @@ import Testing
         }
     }
 
-    @Test func madeAnew() throws {
+    @Test func madeAgain() throws {
         try withMirror { database throws in
             let dry = try database.output("replay", "mirror", "posts", "--dry-run")
             #expect(

@@ -61,7 +61,7 @@ import Testing
     private static let secrets = "password=p passfile=f sslcert=c sslkey=k sslpassword=s"
 
     /// Checks that the primary database's password is used only for its user, and not sent to another host with another user.
-    @Test func aLoginWithAUserTakesNoSecretOfTheHome() throws {
+    @Test func aLoginWithAUserTakesNoSecretOfThePrimary() throws {
         let expectations: [(login: String?, expected: String)] = [
             (nil, "user=u \(Self.secrets)"), ("password=q", "user=u \(Self.secrets) password=q"),
             ("application_name=x", "user=u \(Self.secrets) application_name=x"), ("user=v", "user=v"),

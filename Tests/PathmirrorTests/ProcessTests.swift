@@ -5,7 +5,7 @@ import Testing
 
 /// Checks in a separate process that signals end a command, or make it read its files again.
 @Suite struct ProcessSignalsTests {
-    @Test func hangupsAreToldAndTerminationEnds() async {
+    @Test func hangupsAreReportedAndTerminationEnds() async {
         await #expect(processExitsWith: .exitCode(42)) {
             ProcessSignals.block()
             raise(SIGHUP)

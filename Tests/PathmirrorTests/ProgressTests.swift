@@ -190,7 +190,7 @@ import Testing
     }
 
     /// Checks that work slower than the rate does not wait.
-    @Test func whoIsSlowDoesNotWait() throws {
+    @Test func slowTerminalsDoNotWait() throws {
         let descriptors = try Descriptors()
         let progress = ReplayProgress(descriptors.console(), "replay", rate: 100, isQuiet: true, time.clock)
         for _ in 0..<50 {
@@ -202,7 +202,7 @@ import Testing
         #expect(time.allPauses.reduce(0, +) == 50)
     }
 
-    @Test func itTellsWhileItWaits() throws {
+    @Test func itReportsWhileItWaits() throws {
         let descriptors = try Descriptors()
         let progress = ReplayProgress(descriptors.console(), "replay", total: 100, rate: 1, time.clock)
         progress.advance(by: 12)

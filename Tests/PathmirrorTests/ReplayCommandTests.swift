@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func aPartInPlace() throws {
+    @Test func aPartOfTheTree() throws {
         try withHistory { database throws in
             try database.json("replay", "tree", "--at", "6", "--into", "default", "--path", "/users/ada", "--replace")
             #expect(try database.tree()["users"] == ["ada": ["name": "Ada", "posts": 2]])
@@ -299,7 +299,7 @@ import Testing
 
     private func entry(_ seq: Int) -> String { Self.entry(seq) }
 
-    @Test func anotherLogsFileIsBegunAnew() throws {
+    @Test func anotherLogsFileIsStartedAgain() throws {
         let folder = try ScratchFolder()
         try folder.file("out.from1.part", Self.entry(1))
         let file = try EntryFile(folder.path + "/out", from: 1, source: "other", standardOutput: -1)

@@ -442,7 +442,7 @@ import Testing
         #expect(body.last == 0x0A)
     }
 
-    @Test func longStretchesAreLogged() throws {
+    @Test func longStallsAreLogged() throws {
         let log = try ScratchFile()
         let options = try Self.options(["--log-format", "json"], log: log)
         options.server.onLongStall("http-0", "request", 250_000_000, 3)

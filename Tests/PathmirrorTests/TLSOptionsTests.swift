@@ -141,7 +141,7 @@ import Testing
         #expect(!log.text.contains("expires soon"))
     }
 
-    @Test func aKeyThatIsOpenedToOthersIsToldOf() throws {
+    @Test func aKeyThatIsOpenedToOthersIsReported() throws {
         let (folder, log) = (try ScratchFolder(), try ScratchFile())
         let (_, watch) = try watch(folder, log)
         defer { watch.stop() }

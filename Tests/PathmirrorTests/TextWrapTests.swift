@@ -26,7 +26,7 @@ import Testing
         #expect(TextWrap.wrapped("see \(long) there", to: 20) == "see\n\(long)\nthere")
     }
 
-    @Test func helpGoesOnInItsColumn() {
+    @Test func helpContinuesInItsColumn() {
         let help = "usage: x\n\n  --ns NAME    the namespace; default the first one\n  --json       for programs\n"
         #expect(
             TextWrap.help(help, to: 37)

@@ -58,7 +58,7 @@ import Tree
         }
     }
 
-    @Test func packedFiles() throws {
+    @Test func compressedFiles() throws {
         try withCommands { database throws in
             let folder = try ScratchFolder()
             let compressed = try #require(Gzip.compress(Array(#"{"packed":true}"#.utf8)))

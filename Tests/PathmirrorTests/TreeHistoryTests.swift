@@ -50,7 +50,7 @@ import Tree
         }
     }
 
-    @Test func stepsFollowAPlaceOfTheSameHistory() {
+    @Test func stepsFollowAPositionOfTheSameHistory() {
         let history = TreeHistory()
         history.begin(with: snapshot(5))
         history.changed(stamped(6...9))
@@ -105,7 +105,7 @@ import Tree
         #expect(history.steps(after: LogCursor(seq: 100_000, batch: batch(100_000)), most: 5) == nil)
     }
 
-    @Test func whoWatchesIsTold() {
+    @Test func watchersAreNotified() {
         let count = MutexBox(0)
         let history = TreeHistory { count.withLock { $0 += 1 } }
         history.changed(stamped(1...3))
@@ -213,7 +213,7 @@ import Tree
     }
 
     /// Checks that a watcher is woken after a load, whether it succeeded or not.
-    @Test func whoWatchesIsWokenWhenANamespaceHasBeenRead() throws {
+    @Test func watchersAreWokenWhenANamespaceHasBeenRead() throws {
         try withEngines { _, engines in
             engines[0].stop()
             let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))

@@ -279,7 +279,7 @@ final class TestFolder {
         #expect(text == ServerConfiguration.text(ClusterSettings(dataDirectory: "y"), hasLZ4: true))
     }
 
-    @Test func whoMayConnect() {
+    @Test func allowedConnections() {
         let lines = ServerConfiguration.hostBasedAuthentication.split(separator: "\n").filter { !$0.hasPrefix("#") }
         #expect(!lines.isEmpty)
         // Only connections through the socket, whose folder is protected.
@@ -287,7 +287,7 @@ final class TestFolder {
     }
 }
 
-@Suite struct PlaceNamesTests {
+@Suite struct ClusterPathNamesTests {
     /// Checks FNV-1a against its published values.
     @Test(arguments: [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")])
     func hashes(_ text: String, _ hash: String) {

@@ -144,7 +144,7 @@ import Testing
         #expect(try folder.start().isRunning)
     }
 
-    @Test func aLargeLogBeginsAnew() throws {
+    @Test func aLargeLogStartsAgain() throws {
         let folder = ClusterFolder("log")
         try ClusterFiles.createDirectory(folder.path, mode: 0o711)
         try ClusterFiles.write(folder.path + "/postgres.log", "x", mode: 0o600, owner: nil)

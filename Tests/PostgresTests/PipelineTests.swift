@@ -168,7 +168,7 @@ import Testing
 
     /// Checks that pipelines after one that failed in an open transaction fail as well, and that the transaction is
     /// rolled back once all have been received.
-    @Test func aFailureReachesThoseBehindIt() throws {
+    @Test func aFailureReachesLaterSteps() throws {
         let connection = try connect()
         try connection.sendPipeline(transaction(1...2))
         try connection.sendPipeline(transaction(2...3))
@@ -192,7 +192,7 @@ import Testing
         #expect(try count(connection) == 2)
     }
 
-    @Test func nothingElseIsDoneWhileSomeAreUnderWay() throws {
+    @Test func nothingElseIsDoneWhileSomeAreInFlight() throws {
         let connection = try connect()
         try connection.sendPipeline(transaction(1...1))
         let error = #expect(throws: PostgresError.self) { try count(connection) }
@@ -208,7 +208,7 @@ import Testing
     }
 
     /// Checks that the connection is usable after pipelines in flight are dropped, whatever their outcome.
-    @Test func whatIsUnderWayCanBeDropped() throws {
+    @Test func pipelinesInFlightCanBeDropped() throws {
         let connection = try connect()
         try connection.executeScript("begin")
         try connection.sendPipeline([.prepared(insert, batch(1...1))])
@@ -260,7 +260,7 @@ import Testing
         #expect(throws: PostgresError.self) { try connection.sendPipeline([.query("SELECT 1")]) }
     }
 
-    @Test func closingEndsWhatIsUnderWay() throws {
+    @Test func closingEndsPipelinesInFlight() throws {
         let connection = try connect()
         try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
         connection.close()

@@ -28,7 +28,7 @@ import Testing
         #expect(!connection.isOpen)
     }
 
-    @Test func aConnectionThatNobodyAnswersSaysSo() throws {
+    @Test func aConnectionWithoutAnswerSaysSo() throws {
         let silent = try SilentServer()
         var settings = PostgresConnectionSettings()
         settings.connectTimeoutMilliseconds = 100

@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func wrongTypesAndPlacesThrow() throws {
+    @Test func wrongTypesAndPositionsThrow() throws {
         let result = try TestDatabase.connect().execute("SELECT 1::int8, 'x', NULL::int8")
         #expect(throws: PostgresError.self) { try result.int64(0, 1) }
         #expect(throws: PostgresError.self) { try result.string(0, 0) }

@@ -57,7 +57,7 @@ import Tree
             RuleSet.allowAll.mayWrite(["a"], root: .null, newRoot: .int(1), auth: .unauthenticated, now: 0) == .allowed)
     }
 
-    @Test func rulesForThisMachineAreForNobodyElse() throws {
+    @Test func rulesForThisMachineAreForNoOtherMachine() throws {
         let here = AuthContext(auth: user.auth)
         let elsewhere = AuthContext(auth: user.auth, isElsewhere: true)
         let administrator = AuthContext(auth: .null, isAdmin: true, isElsewhere: true)
@@ -168,7 +168,7 @@ import Tree
     }
 
     /// If neither data nor time influences a rule, readers need not be judged again.
-    @Test func steadyPlaces() throws {
+    @Test func steadyPaths() throws {
         let rules = try rules(
             """
             {"rules": {

@@ -36,7 +36,7 @@ import Tree
         #expect(try refuses(rule, data: "{\"owner\":\"v\"}"))
     }
 
-    @Test func placesBelowMayBeLetIn() throws {
+    @Test func pathsBelowMayBeAllowed() throws {
         let rules = try rules(
             "{\"rules\": {\"a\": {\"$b\": {\".write\": \"auth != null\"}}, \"c\": {\"d\": {\".write\": false}}}}")
         let nobody = AuthContext.unauthenticated
@@ -84,7 +84,7 @@ import Tree
     }
 
     /// 400,000 denied paths cost as much as the first, and no allowed path is visited twice.
-    @Test func aRefusalEndsAtTheFirstPlace() throws {
+    @Test func aRefusalEndsAtTheFirstPath() throws {
         let rules = try rules(
             "{\"rules\": {\"w\": {\"$k\": {\".write\": \"auth != null && root.child('on').exists()\"}}}}")
         let count = Count()

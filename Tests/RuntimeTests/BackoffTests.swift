@@ -12,7 +12,7 @@ import Testing
         #expect(pauses(&backoff, 7) == [50, 100, 200, 400, 800, 1_000, 1_000])
     }
 
-    @Test func successBeginsAnew() {
+    @Test func successStartsAgain() {
         var backoff = Backoff(firstMilliseconds: 200, longestMilliseconds: 30_000)
         #expect(pauses(&backoff, 3) == [200, 400, 800])
         backoff.reset()

@@ -33,7 +33,7 @@ import Testing
         maker.join()
     }
 
-    @Test func failuresComeBehindWhatWasMade() throws {
+    @Test func failuresFollowTheItemsBeforeThem() throws {
         let conveyor = BoundedQueue<Int>(capacity: 4)
         #expect(conveyor.put(1))
         #expect(conveyor.put(2))
@@ -45,7 +45,7 @@ import Testing
         for _ in 0..<2 { #expect(throws: Broken(number: 1)) { try conveyor.next() } }
     }
 
-    @Test func whoLeavesHoldsNobodyUp() {
+    @Test func aConsumerThatLeavesBlocksNoProducer() {
         let conveyor = BoundedQueue<Int>(capacity: 1)
         #expect(conveyor.put(1))
         let refused = Condition<Bool?>(nil)

@@ -79,7 +79,7 @@ import Testing
         #expect(queue.next()?.item == nil)
     }
 
-    @Test func placesAreShared() {
+    @Test func capacityIsShared() {
         let queue = Queue(slots: 1, capacity: 100)
         var waiting = 0
         while queue.add(0, for: "m", of: "busy") != nil { waiting += 1 }

@@ -50,7 +50,7 @@ import Testing
         #expect(meter.tooLongCount == 6)
     }
 
-    @Test func longStretchesAreForgotten() {
+    @Test func longStallsAreForgotten() {
         let (clock, heard) = (HandClock(), Heard())
         let meter = meter(clock, heard)
         meter.measure("input") { clock.pass(milliseconds: 500) }

@@ -3,7 +3,7 @@ import Tree
 
 /// Compares positions in an order with sorting.
 @Suite struct OrderedIndexRankTests {
-    @Test(arguments: [1, 2, 3] as [UInt64]) func placesAreThoseOfTheSortedChildren(seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func ranksAreThoseOfTheSortedChildren(seed: UInt64) throws {
         var state = seed
         func below(_ limit: Int) -> Int {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407

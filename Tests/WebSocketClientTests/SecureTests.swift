@@ -34,7 +34,7 @@ import WebSocketClient
         }
     }
 
-    @Test func aServerThatNobodyVouchesFor() throws {
+    @Test func aServerWithoutATrustedCertificate() throws {
         try withServer { port, _ in
             let (transport, recorder) = try client(trusting: .system)
             _ = transport.connect(to: address(port, "localhost")) { recorder.take($0) }

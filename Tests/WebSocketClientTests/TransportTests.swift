@@ -127,7 +127,7 @@ import WebSocketClient
         #expect(recorder.waitForClosure() == .byUs)
     }
 
-    @Test func brokenConnectionsAreTold() throws {
+    @Test func brokenConnectionsAreReported() throws {
         let server = try SocketServer { peer in
             // Half a frame, then no more data.
             peer.send([0x81, 100, 65, 66])
@@ -228,7 +228,7 @@ import WebSocketClient
         channel.close()
     }
 
-    @Test func nobodyThere() throws {
+    @Test func noServer() throws {
         let (descriptor, port) = try LocalSocket.listen()
         close(descriptor)
         let transport = try WebSocketTransport()
@@ -242,7 +242,7 @@ import WebSocketClient
         }
     }
 
-    @Test func refusalsAreTold() throws {
+    @Test func refusalsAreReported() throws {
         let server = try RawServer([
             "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy", "220 mail.example ESMTP\r\n", "",
         ])

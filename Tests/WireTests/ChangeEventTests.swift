@@ -15,7 +15,7 @@ import Wire
         try ChangeEvent(entry, at: Path(splitting: path), before: before.map { try JSONParser.parse($0) })
     }
 
-    @Test func writeAtThePlace() throws {
+    @Test func aWriteAtThePath() throws {
         let write = entry(.set, "/a", [("/a", .int(1))])
         #expect(try event(write, at: "/a") == .put(.root, .int(1)))
         // The writer receives its own write as an event, though the value is unchanged.

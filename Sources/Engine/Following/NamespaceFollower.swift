@@ -23,7 +23,7 @@ struct NamespaceFollower {
         _ namespace: LiveNamespace, _ connection: LogConnection, to head: Int64? = nil
     ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
-        var wasTakenBack = false
+        var wasRolledBack = false
         var log = LogFollower(namespace.id, at: namespace.snapshot.cursor) {
             $0.checksHistory = true
             $0.separatesKinds = true
@@ -52,11 +52,11 @@ struct NamespaceFollower {
                 try reload(namespace, connection)
                 log.restart(at: namespace.snapshot.cursor)
             case .rolledBack:
-                guard !wasTakenBack else {
+                guard !wasRolledBack else {
                     throw .corrupt(
                         "the head of namespace \"\(namespace.name)\" names another batch than the log")
                 }
-                wasTakenBack = true
+                wasRolledBack = true
                 try rollBack(namespace, connection)
                 namespace.checked()
                 log.restart(at: namespace.snapshot.cursor)

@@ -92,7 +92,7 @@ final class FeedWindow: Sendable {
     }
 
     /// Sets the room that the dispatcher reports. Returns whether the reader is waiting and can resume.
-    func mayGoOn(room: Int, bytes: Int, enough: Int) -> Bool {
+    func mayContinue(room: Int, bytes: Int, enough: Int) -> Bool {
         state.withLock { state in
             state.room = Amount(messages: max(0, room), bytes: max(0, bytes))
             state.heldBytes = max(0, self.bytes - bytes)

@@ -95,7 +95,7 @@ final class FeedDispatcherState {
         }
         leave(run.expire(now.monotonic), run.name)
         if let request = run.retriesWanted() { writer.load(request) }
-        if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
+        if run.readerMayContinue() { readers.hasRoom(run.claim.namespace) }
         if run.machine.isStale, run.staleSince == nil { run.staleSince = now.monotonic }
         if run.machine.isDirty || run.machine.isStale, !run.isUnwritten {
             run.isUnwritten = true
@@ -197,8 +197,8 @@ final class FeedDispatcherState {
         ended[name] = FeedInheritance(run, at: clock().monotonic)
         run.end()
         guard let sink = run.sink else { return }
-        guard run.deliveriesUnderWay > 0 else { return close(sink) }
-        retired[claim] = RetiredSink(feed: name, sink: sink, deliveriesUnderWay: run.deliveriesUnderWay)
+        guard run.deliveriesInFlight > 0 else { return close(sink) }
+        retired[claim] = RetiredSink(feed: name, sink: sink, deliveriesInFlight: run.deliveriesInFlight)
     }
 
     private func close(_ sink: any Sink) {
@@ -388,7 +388,7 @@ final class FeedDispatcherState {
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
         guard let sink = run.sink else { return }
         guard now.monotonic >= run.sinkWaitsUntil else { return }
-        while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
+        while run.deliveriesInFlight < sink.concurrency, run.machine.hasReady {
             if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
                 run.sinkRestsUntil = until
                 return
@@ -396,7 +396,7 @@ final class FeedDispatcherState {
             let deliveries = run.machine.pull(
                 sink.batchSize, mostBytes: FeedRun.answerBytes, by: FeedRun.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
-            run.deliveriesUnderWay += 1
+            run.deliveriesInFlight += 1
             let messages = deliveries.map { SinkMessage($0, of: run.name) }
             let positions = deliveries.map(\.message.position)
             sink.deliver(messages) { [post, claim = run.claim] in post(.delivered(claim, positions, $0)) }
@@ -407,7 +407,7 @@ final class FeedDispatcherState {
         _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
     ) {
         guard let run = run(claim) else { return deliveredFormerly(claim, positions, outcomes, now) }
-        run.deliveriesUnderWay -= 1
+        run.deliveriesInFlight -= 1
         run.judge(outcomes, now.monotonic)
         for (position, outcome) in zip(positions, outcomes) { run.settle(position, outcome, now) }
     }
@@ -417,8 +417,8 @@ final class FeedDispatcherState {
         _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
     ) {
         guard var one = retired.removeValue(forKey: claim) else { return }
-        one.deliveriesUnderWay -= 1
-        if one.deliveriesUnderWay > 0 { retired[claim] = one } else { close(one.sink) }
+        one.deliveriesInFlight -= 1
+        if one.deliveriesInFlight > 0 { retired[claim] = one } else { close(one.sink) }
         if let run = run(one.feed) {
             guard run.claims.contains(claim) else { return }
             for (position, outcome) in zip(positions, outcomes) { run.settleInherited(position, outcome, now) }

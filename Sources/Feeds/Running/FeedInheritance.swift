@@ -58,7 +58,7 @@ struct FeedInheritance {
 struct RetiredSink {
     let feed: FeedName
     let sink: any Sink
-    var deliveriesUnderWay: Int
+    var deliveriesInFlight: Int
 }
 
 /// Outcomes of deliveries.

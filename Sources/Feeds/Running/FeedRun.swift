@@ -30,7 +30,7 @@ final class FeedRun {
     /// The stored messages that are being removed.
     var beingRemoved: Set<FeedPosition> = []
     var staleSince: Int64?
-    var deliveriesUnderWay = 0
+    var deliveriesInFlight = 0
     /// The time until which the circuit breaker suspends deliveries to the sink.
     var sinkRestsUntil: Int64 = 0
     /// The time until which deliveries wait for a resource that other feeds use now, such as a client.
@@ -93,7 +93,7 @@ final class FeedRun {
         if let cursor = finding.readTo {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
-        // `readerMayGoOn` decides afterwards whether the reader may resume.
+        // `readerMayContinue` decides afterwards whether the reader may resume.
         window.take(finding.messages.count, bytes: finding.bytes)
     }
 
@@ -125,8 +125,8 @@ final class FeedRun {
     }
 
     /// Reports the room to the window. Returns whether the reader is waiting and can resume.
-    func readerMayGoOn() -> Bool {
-        window.mayGoOn(
+    func readerMayContinue() -> Bool {
+        window.mayContinue(
             room: machine.room, bytes: machine.byteRoom, enough: max(1, machine.settings.windowMessages / 16))
     }
 
@@ -218,7 +218,7 @@ final class FeedRun {
     var nextDue: Int64 {
         var due = machine.nextDue ?? .max
         if let deadline = waiting.nextDeadline { due = min(due, deadline) }
-        if let sink, machine.hasReady, deliveriesUnderWay < sink.concurrency {
+        if let sink, machine.hasReady, deliveriesInFlight < sink.concurrency {
             due = min(due, max(sinkRestsUntil, sinkWaitsUntil))
         }
         if let staleSince { due = min(due, staleSince + FeedRun.staleMilliseconds) }

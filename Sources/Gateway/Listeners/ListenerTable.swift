@@ -71,7 +71,7 @@ final class ListenerTable<Member: Listener> {
         }
         delivered.add(members.count * events.events.count)
         var delivery = Member.delivery(of: events)
-        for member in members.values where mayGoOn(member, &check) {
+        for member in members.values where mayContinue(member, &check) {
             member.deliver(&delivery, bufferBytes: bufferBytes)
         }
     }
@@ -92,7 +92,7 @@ final class ListenerTable<Member: Listener> {
         guard let first = groups[group]?.first?.value else { return }
         var check = ReaderCheck(first.group)
         for (index, id) in zip(ids.indices, ids) {
-            if let member = groups[group]?[id] { _ = mayGoOn(member, &check) }
+            if let member = groups[group]?[id] { _ = mayContinue(member, &check) }
             if link.loop.isSliceOver {
                 let rest = ids[(index + 1)...]
                 return link.post { $0.judge(rest, of: group) }
@@ -101,7 +101,7 @@ final class ListenerTable<Member: Listener> {
     }
 
     /// Checks a member's reader, and ends the member if its reader lost access. Returns whether the member continues.
-    func mayGoOn(_ member: Member, _ check: inout ReaderCheck) -> Bool {
+    func mayContinue(_ member: Member, _ check: inout ReaderCheck) -> Bool {
         if isAdmitted(member, check) { return true }
         guard check.mayRead(member.reader) else {
             member.shutOut()

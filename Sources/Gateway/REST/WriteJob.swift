@@ -82,7 +82,7 @@ struct WriteJob: Sendable {
 
     private func parse(_ snapshot: Snapshot?) throws(RESTError) -> Parsed {
         if method == .delete { return try parsed(.set(path, .null), .remove, 0, false, snapshot) }
-        let body = try unpackedBody()
+        let body = try decompressedBody()
         guard body.contains(where: { $0 > 0x20 }) else { throw .noData }
         guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
             throw RESTError(400, "Invalid path: more than \(KeyRules.maxDepth) levels deep")
@@ -139,7 +139,7 @@ struct WriteJob: Sendable {
         return Parsed(write: write, bodyBytes: bodyBytes, name: name, refusal: refusal, share: share)
     }
 
-    private func unpackedBody() throws(RESTError) -> [UInt8] {
+    private func decompressedBody() throws(RESTError) -> [UInt8] {
         guard let encoding = request.headerText("content-encoding")?.lowercased(), encoding != "identity" else {
             return request.body
         }

@@ -147,13 +147,13 @@ extension RealtimeSession {
             listensToCheck.removeAll()
             return
         }
-        let isUnderWay = !listensToCheck.isEmpty
+        let isInFlight = !listensToCheck.isEmpty
         listensToCheck = Array(listens.keys)
         if holdsRequests, listensToCheck.count > Self.checksInASlice, !isHeldForChecks {
             isHeldForChecks = true
             hold()
         }
-        if !isUnderWay { checkSomeListens() }
+        if !isInFlight { checkSomeListens() }
     }
 
     private static let checksInASlice = 500

@@ -112,7 +112,7 @@ final class StreamOpener: StreamHost {
         stream.awaitedSeq = nil
         guard stream.isOpening else { return }
         var check = ReaderCheck(stream.group)
-        guard streams.mayGoOn(stream, &check) else { return }
+        guard streams.mayContinue(stream, &check) else { return }
         let snapshot = stream.group.namespace.snapshot
         guard snapshot.seq < awaited else { return begin(stream, snapshot) }
         // Programs notice the repetition by the id, which is smaller than the one that they named.

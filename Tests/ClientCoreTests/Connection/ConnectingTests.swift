@@ -13,7 +13,7 @@ import Wire
         #expect(!harness.machine.isConnected)
     }
 
-    @Test func connectsAndTellsTheServersTime() {
+    @Test func connectsAndReportsTheServersTime() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         #expect(harness.opened.map(\.address.target) == ["/.ws?v=5&ns=demo&pm=1"])
@@ -96,7 +96,7 @@ import Wire
         #expect(harness.opened.count == 2)
     }
 
-    @Test func ignoresWhatAnOlderConnectionTells() {
+    @Test func ignoresAnOlderConnection() {
         var harness = MachineHarness()
         harness.connect()
         let old = harness.number
@@ -110,7 +110,7 @@ import Wire
         #expect(harness.machine.isConnected)
     }
 
-    @Test func followsAResetAndComesHomeAgain() {
+    @Test func followsAResetAndReturns() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         harness.receive(.control(.reset(host: "other.example:8443")))
@@ -131,7 +131,7 @@ import Wire
     }
 
     /// A server that greets the client before redirecting it is treated the same way.
-    @Test func isNotSentRoundForEverByThoseWhoGreet() {
+    @Test func isNotRedirectedForEverByGreetings() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         for _ in 0..<6 {
@@ -151,7 +151,7 @@ import Wire
     }
 
     @Test(arguments: ["9007199254740993", "-9007199254740993", "9223372036854775807", "-9223372036854775808"])
-    func clocksThatNobodyCanCalculateWith(timestamp: String) {
+    func clocksOutOfRange(timestamp: String) {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
         harness.receive(#"{"t":"c","d":{"t":"h","d":{"ts":\#(timestamp),"v":"5","h":"db.example","s":"s"}}}"#)
@@ -213,7 +213,7 @@ import Wire
         #expect(harness.closes.count == 1)
     }
 
-    @Test func odditiesAreToldOfSeldomAndShort() {
+    @Test func odditiesAreReportedSeldomAndShort() {
         var harness = MachineHarness()
         harness.connect()
         for _ in 0..<1_000 { harness.receive(.push(.unknown(action: String(repeating: "é", count: 10_000)))) }

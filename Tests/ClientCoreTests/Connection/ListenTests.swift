@@ -35,7 +35,7 @@ import Wire
             ])
     }
 
-    @Test func dataIsToldWithTagsThatAreKnown() {
+    @Test func dataIsReportedWithKnownTags() {
         var harness = MachineHarness()
         harness.connect()
         harness { $0.listen(spec("/b", Self.last), tag: Self.tag, now: $1) }

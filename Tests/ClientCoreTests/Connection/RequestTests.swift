@@ -119,7 +119,7 @@ import Wire
         #expect(harness.takeReports().first == .getAnswered(RequestID(rawValue: 1), .lost))
     }
 
-    @Test func purgedWritesAreToldAndNotSent() {
+    @Test func purgedWritesAreReportedAndNotSent() {
         var harness = MachineHarness()
         harness.connect()
         harness { $0.write(write(1), now: $1) }

@@ -54,7 +54,7 @@ import Wire
     }
 
     /// A listen that can't be resumed is sent with hashes, and waits are sent after its answer.
-    @Test func waitsStandBehindListensThatMayStartAnew() throws {
+    @Test func waitsFollowListensThatMayStartAgain() throws {
         var harness = MachineHarness()
         harness.after = "5-x"
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
@@ -78,7 +78,7 @@ import Wire
         #expect(harness.reports.contains(.listenCompleted(spec("/a"), tag: nil, lacksIndex: false)))
     }
 
-    @Test func marksAreTold() {
+    @Test func marksAreReported() {
         var harness = MachineHarness()
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
         harness { $0.goOnline(now: $1) }

@@ -58,7 +58,7 @@ import Tree
         #expect(!cache.cached(QuerySpec(path: scores)).isComplete)
     }
 
-    @Test func aCompletePlaceServesAllBelow() {
+    @Test func aCompletePathServesAllBelow() {
         let cache = CacheManager(store: MemoryStore())
         let spec = QuerySpec(path: scores)
         _ = cache.activate(spec)
@@ -74,7 +74,7 @@ import Tree
         #expect(cache.cached(QuerySpec(path: scores, query: Query(index: .value))).isComplete)
     }
 
-    @Test func knownChildrenAreThoseOfQueriesAndOfPlacesBelow() {
+    @Test func knownChildrenAreThoseOfQueriesAndOfPathsBelow() {
         let cache = CacheManager(store: storeWithFourScores())
         let below = QuerySpec(path: Path(splitting: "scores/x"))
         _ = cache.activate(below)
@@ -125,7 +125,7 @@ import Tree
         #expect(!cache.cached(QuerySpec(path: Path(splitting: "notes/2"))).isComplete)
     }
 
-    @Test func whereSomebodyListensTheServersOwnDataStays() {
+    @Test func theServersOwnDataStaysWhereListenersAre() {
         let cache = CacheManager(store: storeWithFourScores())
         let spec = QuerySpec(path: Path(splitting: "notes/1"))
         _ = cache.activate(spec)

@@ -111,7 +111,7 @@ import Wire
     }
 
     /// A listen to a larger path replaces one that was answered: data still sent for the former is dropped.
-    @Test func aListenToMoreIsToldOfAcceptedWritesLater() throws {
+    @Test func aListenToMoreReceivesAcceptedWritesLater() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
         _ = tree.applyServer(.int(0), at: location, tag: nil)
@@ -123,7 +123,7 @@ import Wire
     }
 
     /// Data that the server sends is newer than the writes that it accepts from this client.
-    @Test func whatAnAnsweredListenIsToldStays() throws {
+    @Test func dataOfAnAnsweredListenStays() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
         _ = tree.applyServer(.int(0), at: location, tag: nil)
@@ -135,7 +135,7 @@ import Wire
     }
 
     /// The server has begun to send the data of a path with a listener, and has not sent all of it.
-    @Test func aPartThatTheServerHasToldStays() throws {
+    @Test func aPartThatTheServerHasSentStays() throws {
         let tree = SyncTree()
         try write(tree, 1, location, #"{"x":1,"y":1}"#)
         _ = listen(tree, registration(1))
@@ -182,7 +182,7 @@ import Wire
     }
 
     /// Another listen received more changes than the data on which the answered listen is based.
-    @Test func whatAQueryWasToldStaysInTheFile() throws {
+    @Test func dataOfAQueryStaysInTheFile() throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0}"#, store)
         try write(tree, 1, location.appending(Key("x")), "1")

@@ -31,7 +31,7 @@ import Tree
         Registration(id: RegistrationID(rawValue: id), spec: QuerySpec(path: path, query: query), kinds: .value)
     }
 
-    @Test func anItemIsToldAtOnceAndAskedForToo() throws {
+    @Test func anItemIsReportedAtOnceAndRequestedToo() throws {
         let tree = SyncTree()
         _ = try list(tree)
         let effects = tree.add(listener(2, item))

@@ -125,7 +125,7 @@ import Wire
 
     /// A listener to the whole path is served from the file: queries at that path can then select from it, including a
     /// pending write to a part of a child, although the server may have no changes to send.
-    @Test(arguments: [1, 100]) func whatTheCacheBringsIsTold(many: Int) throws {
+    @Test(arguments: [1, 100]) func cachedDataIsReported(many: Int) throws {
         let cache = CacheManager(store: MemoryStore())
         let all = QuerySpec(path: location)
         _ = cache.activate(all)

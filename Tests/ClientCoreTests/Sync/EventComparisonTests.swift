@@ -42,7 +42,7 @@ import Tree
         }
     }
 
-    @Test func placesComeTogetherAndInOrder() {
+    @Test func pathsComeTogetherAndInOrder() {
         let (first, second) = (event("child_added", "a", "x"), event("value", "a"))
         let other = event("value", "b")
         #expect(faults([(1, first), (2, other), (1, second)], [first, second, other]) != [])

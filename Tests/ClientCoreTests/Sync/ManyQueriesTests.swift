@@ -91,7 +91,7 @@ import Tree
     }
 
     /// The path's own priority is not one of the children by which the queries affected by a change are found.
-    @Test func thePriorityOfThePlaceItselfIsShown() {
+    @Test func thePriorityOfThePathItselfIsShown() {
         let all = Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value)
         _ = tree.add(all)
         let rows = Node(children: (0..<Self.count).map { (key($0), row($0)) })

@@ -56,7 +56,7 @@ import Wire
     }
 
     /// An incomplete set serves no other query.
-    @Test func anIncompleteSetServesNobody() throws {
+    @Test func anIncompleteSetServesNoRequest() throws {
         let tree = SyncTree()
         _ = tree.add(registration(1, last(4)))
         #expect(tree.add(registration(2, last(2))).events.isEmpty)
@@ -64,7 +64,7 @@ import Wire
 
     // MARK: Answers to gets
 
-    @Test func anAnswerServesThoseWhoWait() throws {
+    @Test func anAnswerServesWaitingRequests() throws {
         let tree = SyncTree()
         _ = tree.add(registration(1, spec()))
         let events = tree.applyAnswer(try node(#"{"b":1}"#), of: spec(), seq: 4).events
@@ -77,7 +77,7 @@ import Wire
         #expect(tree.localValue(at: path) == second)
     }
 
-    @Test func anAnswerOfAQueryServesThoseWhoWait() throws {
+    @Test func anAnswerOfAQueryServesWaitingRequests() throws {
         let tree = SyncTree()
         _ = tree.add(registration(1, last(2)))
         let events = tree.applyAnswer(try node(#"{"g":7,"h":8}"#), of: last(2), seq: nil).events

@@ -14,7 +14,7 @@ import Testing
         ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
     }
 
-    @Test func whatListenersAreToldIsWhatIsThere() {
+    @Test func listenersReceiveTheCurrentState() {
         for seed in Self.first..<(Self.first + Self.rounds) {
             var model = SyncModel(seed: seed)
             for _ in 0..<150 where model.problems.isEmpty { model.step() }

@@ -19,7 +19,7 @@ import Tree
 
     /// A listener sees half of an update only if the file has no more: a query that selects one of two values received
     /// them later than the listener to both. The server's answer contains both.
-    @Test func aQueryThatWasToldLaterIsNewerThanTheRest() {
+    @Test func aQueryWithLaterDataIsNewerThanTheRest() {
         let tree = SyncTree(cache: CacheManager(store: MemoryStore()))
         let first = registration(1, whole)
         _ = tree.add(first)

@@ -80,7 +80,7 @@ import Wire
         #expect(client.value("n") == nil)
     }
 
-    @Test func laterOnesAtTheSamePlaceWaitAndSeeWhatTheFirstHasMade() throws {
+    @Test func laterOnesAtTheSamePathWaitAndSeeTheFirstResult() throws {
         let client = Client()
         let first = client.begin("n", Self.adding(1))
         #expect(client.begin("n", Self.adding(1)).puts.isEmpty)
@@ -95,7 +95,7 @@ import Wire
         #expect(end.outcomes.map(\.result) == [.committed(.int(2)), .committed(.int(7))])
     }
 
-    @Test func placesApartDoNotWaitForEachOther() {
+    @Test func unrelatedPathsDoNotWaitForEachOther() {
         let client = Client()
         #expect(client.begin("a", Self.adding(1)).puts.count == 1)
         #expect(client.begin("b", Self.adding(1)).puts.count == 1)

@@ -6,7 +6,7 @@ import Testing
 
 /// Checks the record of the threads that work in the database, and since when.
 @Suite struct ActiveDatabaseCallsTests {
-    @Test func onlyThoseWhoAreThereForSoLong() {
+    @Test func onlyWaitersThatWaitForSoLong() {
         let stays = ActiveDatabaseCalls()
         #expect(stays.pids(longerThan: 0).isEmpty)
         stays.enter(0, pid: 100)
@@ -23,7 +23,7 @@ import Testing
     }
 
     /// Each attempt is timed from its own start.
-    @Test func enteringAgainBeginsAnew() {
+    @Test func enteringAgainStartsOver() {
         let stays = ActiveDatabaseCalls()
         stays.enter(0, pid: 100)
         #expect(eventually { stays.pids(longerThan: 30) == [100] })

@@ -16,7 +16,7 @@ import Tree
         try withChainedBatches { batches in
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             let administrator = try PostgresConnection(batches.url)
             defer { administrator.close() }
             try administrator.execute(
@@ -41,7 +41,7 @@ import Tree
             batches.proxy?.cutNext(cut)
             batches.follow()
             if cut == .beforeCommitAnswer {
-                batches.waitUntilBehind()
+                batches.waitUntilLagging()
             } else {
                 #expect(eventually { batches.proxy?.cutCount == 1 })
             }
@@ -90,7 +90,7 @@ import Tree
             let proxy = try #require(batches.proxy)
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             proxy.setDown(true)
             let outcomes = try #require(batches.sink.all(31))
             for token in 0..<batches.after.upperBound {
@@ -110,7 +110,7 @@ import Tree
 
     /// If it is unknown whether the first batch will still be written when its writers are answered, the writes after
     /// it may be written with it. They are not reported as refused, even if they would fail without the first batch.
-    @Test func behindAnUnknownBatchAllIsUnknown() throws {
+    @Test func allIsUnknownAfterAnUnknownBatch() throws {
         try withChainedBatches(proxied: true) {
             $0.commitDeadlineMilliseconds = 3_000
         } _: { batches in
@@ -119,7 +119,7 @@ import Tree
             // The deadline of these writes has to be later than that of the first.
             usleep(1_500_000)
             batches.follow(30, .set("lock", .string("b"), expecting: Node.string("a").hash))
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             proxy.setDown(true)
             // The transaction in flight is rolled back, which only the server knows.
             let administrator = try PostgresConnection(batches.url)
@@ -153,7 +153,7 @@ import Tree
         defer { batches.stop() }
         try batches.begin()
         batches.follow()
-        batches.waitUntilBehind()
+        batches.waitUntilLagging()
         try server.synchronous(true)
         try server.cancellingWaits {
             try batches.holder.executeScript("rollback")

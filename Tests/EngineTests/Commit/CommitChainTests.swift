@@ -14,7 +14,7 @@ import Tree
         try withChainedBatches { batches in
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             #expect(batches.sink.outcomes.isEmpty)
             #expect(batches.namespace.snapshot.seq == batches.before)
             try batches.holder.executeScript("rollback")
@@ -23,7 +23,7 @@ import Tree
         }
     }
 
-    @Test func soManyAreUnderWayAndNoMore() throws {
+    @Test func soManyAreInFlightAndNoMore() throws {
         try withChainedBatches {
             $0.batchesInFlight = 4
         } _: { batches in
@@ -57,7 +57,7 @@ import Tree
         try withChainedBatches { batches in
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             try batches.holder.executeScript("select pathmirror.set('test', '/other', '1'); commit")
             try batches.checkAll(others: 1)
             #expect(batches.engine.metrics.conflicts.current >= 1)
@@ -67,14 +67,14 @@ import Tree
     }
 
     /// Writes that depend on the first batch are decided on its final result, including retries.
-    @Test func writesBehindAreDecidedOnWhatIsBeforeThem() throws {
+    @Test func laterWritesAreDecidedOnEarlierOnes() throws {
         try withChainedBatches { batches in
             try batches.begin(.set("lock", .string("a")))
             let sink = CollectingSink()
             batches.namespace.submit(.set("lock", .string("b"), expecting: Node.string("a").hash), to: sink, token: 1)
             batches.namespace.submit(.set("lock", .string("c"), expecting: Node.string("a").hash), to: sink, token: 2)
             for token in 3..<40 as Range<UInt64> { batches.namespace.submit(.increment("m"), to: sink, token: token) }
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             try batches.holder.executeScript("rollback")
             #expect(sink.all(39) != nil)
             #expect(sink.outcomes[1]?.committedSeq == batches.before + 2)
@@ -112,7 +112,7 @@ import Tree
 
     /// A write is repeated while its first copy is in flight: the database finds it by its name, not the gateway's
     /// memory.
-    @Test func aNamedWriteComesAgainBehindItself() throws {
+    @Test func aNamedWriteIsRepeatedAfterItself() throws {
         try withChainedBatches { batches in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
             let change = Change(path: Path(splitting: "n"), value: .serverValue(Tree.ServerValue(.increment(.int(1)))))
@@ -122,7 +122,7 @@ import Tree
             try batches.begin(write)
             batches.namespace.submit(write, to: batches.sink, token: 1_000)
             batches.follow(30)
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             try batches.holder.executeScript("rollback")
             #expect(batches.sink.outcome(1_000)?.committedSeq == batches.before + 1)
             let outcomes = try #require(batches.sink.all(32))
@@ -132,7 +132,7 @@ import Tree
     }
 
     /// Rules set in one batch apply to the next batch, before any listener is notified of them.
-    @Test func rulesHoldInTheBatchBehind() throws {
+    @Test func rulesHoldInTheNextBatch() throws {
         try withChainedBatches { batches in
             let rules = try RuleSet(json: Array(#"{"rules": {".read": true, "open": {".write": true}}}"#.utf8))
             try batches.begin(Write(.rules(rules), operation: .rules, byteCount: 50, auth: .admin))
@@ -143,7 +143,7 @@ import Tree
                 let write = Write(.set(Path(splitting: path), .int(1)), operation: .set, byteCount: 1, auth: nobody)
                 batches.namespace.submit(write, to: sink, token: token)
             }
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             try batches.holder.executeScript("rollback")
             let outcomes = try #require(sink.all(40))
             for (token, outcome) in outcomes { #expect((outcome.committedSeq != nil) == (token % 2 == 0)) }
@@ -180,7 +180,7 @@ import Tree
         try withChainedBatches { batches in
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             let administrator = try PostgresConnection(batches.url)
             defer { administrator.close() }
             try batches.holder.executeScript(
@@ -192,7 +192,7 @@ import Tree
 
     /// A write with more rows than one round trip accepts waits until the first batch is answered, as do the writes
     /// after it for a while.
-    @Test func whatGoesByCopyIsNotSentBehind() throws {
+    @Test func batchesByCopyAreNotPipelined() throws {
         try withChainedBatches { batches in
             try batches.begin()
             let wide = Node(children: (0..<200).map { (Key("k\($0)"), .int(1)) })
@@ -224,11 +224,11 @@ import Tree
     }
 
     /// Batches in flight when the engine stops are awaited and answered.
-    @Test func stoppingWhileTwoAreUnderWay() throws {
+    @Test func stoppingWhileTwoAreInFlight() throws {
         try withChainedBatches { batches in
             try batches.begin()
             batches.follow()
-            batches.waitUntilBehind()
+            batches.waitUntilLagging()
             let engine = batches.engine.engine
             let stopper = Thread(name: "stopper") { engine.stop(milliseconds: 20_000) }
             let late = CollectingSink()

@@ -68,7 +68,7 @@ import Tree
 
     // MARK: Sets and updates
 
-    @Test func eachWriteIsAnEntryBehindTheOneBefore() throws {
+    @Test func eachWriteIsTheNextEntry() throws {
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"a\":1}"), [.set("a", .int(2)), .set("b/c", .string("x")), .set("a", .null)])
         #expect(Self.outcomes(evaluation) == ["11 /a=2", "12 /b/c=\"x\"", "13 /a=null"])
@@ -155,7 +155,7 @@ import Tree
     }
 
     /// The answer to a sum reveals the previous value, and is returned only to callers that may read it.
-    @Test func sumsAreToldToReadersOnly() throws {
+    @Test func sumsAreReportedToReadersOnly() throws {
         let rules = "{\"open\":{\".read\":true,\".write\":true},\"blind\":{\".write\":true}}"
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"open\":1,\"blind\":1}", rules: rules),
@@ -248,13 +248,13 @@ import Tree
 
     // MARK: Rules
 
-    @Test func newRulesHoldForTheWritesBehindThem() throws {
+    @Test func newRulesHoldForLaterWrites() throws {
         let open = try RuleSet(json: Array("{\"rules\":{\".write\":true}}".utf8))
-        let byAnybody = Write(
+        let byAnyParty = Write(
             .set(Path(splitting: "a"), .int(1)), operation: .set, byteCount: 8, auth: .unauthenticated)
         let evaluation = Self.evaluated(
             try Self.snapshot(),
-            [byAnybody, Write(.rules(open), operation: .rules, byteCount: 8, auth: .admin), byAnybody])
+            [byAnyParty, Write(.rules(open), operation: .rules, byteCount: 8, auth: .admin), byAnyParty])
         #expect(Self.outcomes(evaluation) == ["denied", "11 ", "12 /a=1"])
         #expect(evaluation.newRules.map(\.seq) == [11])
         #expect(evaluation.newRules.first?.source == open.source)

@@ -40,7 +40,7 @@ import Tree
     }
 
     /// Other writes in the same batch as a repeated write are executed.
-    @Test func aRepeatedWriteKeepsNobodyFromWriting() throws {
+    @Test func aRepeatedWriteBlocksNoWriter() throws {
         try withEngines(2) { url, engines in
             let (here, there) = (try engines[0].namespace(), try engines[1].namespace())
             #expect(there.write(try counting(1))?.committedSeq == 1)

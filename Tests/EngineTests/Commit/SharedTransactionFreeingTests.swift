@@ -19,7 +19,7 @@ import Tree
 
     /// One batch has nothing to send and waits until its answer is certain: the other namespaces are free meanwhile,
     /// and accept writes.
-    @Test func whatCanNotBeSentHoldsNobodyUp() throws {
+    @Test func aBatchThatCannotBeSentDelaysNoOther() throws {
         try withHeldEngine(committers: 2) { held, _, namespaces in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
             let sum = Change(path: Path(splitting: "n"), value: .serverValue(ServerValue(.increment(.int(1)))))

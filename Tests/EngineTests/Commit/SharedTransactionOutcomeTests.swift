@@ -63,7 +63,7 @@ import Tree
         #expect(SharedTransactionSize(most: 0).next == 1)
     }
 
-    @Test func whoMadeOthersWaitStandsAside() {
+    @Test func aNamespaceThatMadeOthersWaitStandsAside() {
         var standing = FairnessPenalty()
         #expect(standing.mayJoin)
         standing.standAside()
@@ -75,7 +75,7 @@ import Tree
     }
 
     /// A thread that the system suspends for a moment makes its namespace look slow.
-    @Test func whoIsSlowTwiceInARowStandsAside() {
+    @Test func aNamespaceThatIsSlowTwiceInARowStandsAside() {
         var standing = FairnessPenalty()
         for isSlow in [true, false, true, false, false, true] {
             standing.wentWithOthers(isSlow: isSlow)

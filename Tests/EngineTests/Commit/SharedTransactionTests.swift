@@ -42,7 +42,7 @@ import Tree
 
     /// Another session has written to one of the namespaces and keeps its lock: the others are committed meanwhile, and
     /// that one follows.
-    @Test func oneThatWaitsHoldsNobodyUp() throws {
+    @Test func aWaitingWriteDelaysNoOther() throws {
         try withHeldEngine(committers: 2) { held, _, namespaces in
             try held.hold()
             let writer = try PostgresConnection(held.url.withApplicationName("psql"))

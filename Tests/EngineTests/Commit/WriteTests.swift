@@ -18,7 +18,7 @@ import Tree
         .disconnect(claim, operations: [[Change(path: Path(splitting: "a"), value: .int(1))]]), operation: .disconnect,
         byteCount: 10, auth: .admin)
 
-    @Test func thePlaceThatItNames() throws {
+    @Test func thePathThatItNames() throws {
         #expect(Write.set("a/b", .int(1)).path == Path(splitting: "a/b"))
         #expect(Write.update("a", [("x", .int(1))]).path == Path(splitting: "a"))
         #expect(try Self.rules().path == .root && Self.ended.path == .root)
@@ -113,7 +113,7 @@ import Tree
 
     // MARK: Snapshots
 
-    @Test func snapshotsOfOtherBatchesAreToldApart() {
+    @Test func snapshotsOfOtherBatchesAreDistinguished() {
         let rules = RulesVersion(seq: 0, set: .denyAll)
         let known = Snapshot(seq: 1, root: .null, rules: rules, batch: [1])
         #expect(known.isOf([1]) && !known.isOf([2]) && known.isOf(nil))

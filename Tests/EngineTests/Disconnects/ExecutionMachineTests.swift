@@ -22,7 +22,7 @@ import Testing
         #expect(ExecutionMachine.next(after: .failed(.stopping), of: .ended) == .done)
     }
 
-    @Test(arguments: 1...5) func whoIsTakenOverIsLookedAtAgain(triesLeft: Int) {
+    @Test(arguments: 1...5) func takenOverGatewaysAreCheckedAgain(triesLeft: Int) {
         #expect(
             ExecutionMachine.next(after: Self.committed, of: .takenOver(triesLeft: triesLeft))
                 == .lookAgain(triesLeft: triesLeft - 1))

@@ -70,7 +70,7 @@ import Testing
         #expect(machine.unanswered == nil && machine.settling(under: now) == nil)
     }
 
-    @Test func nobodyLooksUnderAnotherLease() {
+    @Test func noLookUnderAnotherLease() {
         var machine = machine()
         _ = machine.failed(Save(number: 5, lease: now), wasRefused: false, now: 0)
         #expect(machine.settling(under: later) == .answer(.over))

@@ -238,7 +238,7 @@ import Tree
     // MARK: Clocks
 
     /// PostgreSQL's clock jumps: by its times, every gateway was last seen an hour ago at every check.
-    @Test func aClockThatJumpsForwardEndsNobody() throws {
+    @Test func aClockThatJumpsForwardEndsNoLease() throws {
         try withEngines(2, Self.quick) { url, engines in
             let isNotified = Condition(0)
             for engine in engines { engine.engine.leases.onExpired { isNotified.broadcast { $0 += 1 } } }
@@ -255,7 +255,7 @@ import Tree
     }
 
     /// The clock is put back: dead gateways were last seen in the future.
-    @Test func aClockThatIsPutBackKeepsNobodyAlive() throws {
+    @Test func aClockThatIsPutBackKeepsNoLeaseAlive() throws {
         try withEngines(1, Self.endingTheDead) { url, engines in
             let namespace = try engines[0].namespace()
             let session = try LogConnection(url)

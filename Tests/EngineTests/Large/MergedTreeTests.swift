@@ -55,7 +55,7 @@ import Tree
         ("b", "1"), ("b/c", "1"), ("b/c/d", "null"), ("", "{\"x\":1}"), ("b/.priority", "1"),
         ("b/other/.priority", "1"),
     ])
-    func theSamePlacesAreNot(path: String, value: String) throws {
+    func theSamePathsAreNot(path: String, value: String) throws {
         var tree = try Self.merged("{\"a\":1,\"b\":{\"c\":1}}", "b", "{\"c\":2,\"other\":1}")
         #expect(tree.take([try Self.entry(6, [(path, value)])]) == false)
     }

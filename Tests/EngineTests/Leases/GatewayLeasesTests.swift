@@ -5,7 +5,7 @@ import Testing
 
 /// Checks the gateway's present lease, and the notification of its loss: see `GatewayLeases`.
 @Suite struct GatewayLeasesTests {
-    @Test func whoListensIsToldOfEveryLossOnce() {
+    @Test func listenersLearnOfEveryLossOnce() {
         let leases = GatewayLeases()
         let reported = MutexBox(0)
         leases.onExpired { reported.withLock { $0 += 1 } }
@@ -20,14 +20,14 @@ import Testing
         #expect(reported.withLock { $0 } == 2)
     }
 
-    @Test func nobodyHasToListen() {
+    @Test func listenersAreOptional() {
         let leases = GatewayLeases()
         leases.changed(to: leases.current.next)
         #expect(leases.current == LeaseNumber.first.next)
     }
 
     /// A notified listener may read the lease, and begin work under the new one at once: no lock is held.
-    @Test func whoIsToldMayAsk() {
+    @Test func notifiedListenersMayAsk() {
         let leases = GatewayLeases()
         let seen = MutexBox<LeaseNumber?>(nil)
         leases.onExpired {

@@ -19,14 +19,14 @@ import Tree
         ("", ["", "a", "a/b", "a/b/c", "x"]), ("a", ["", "a", "a/b", "a/b/c"]), ("a/b", ["", "a", "a/b", "a/b/c"]),
         ("a/b/c/d", ["", "a", "a/b", "a/b/c"]), ("a/z", ["", "a"]), ("x/y", ["", "x"]), ("z", [""]),
     ])
-    func whoIsTouched(path: String, names: [String]) {
+    func touchedListeners(path: String, names: [String]) {
         var index = ListenerIndex()
         for name in ["", "a", "a/b", "a/b/c", "x"] { index.add(NamedListener(name), at: Path(splitting: name)) }
         #expect(Self.touched(index, by: path) == names)
     }
 
     /// A priority has its own path: it touches listeners above it and at its node, and none below.
-    @Test func aPriorityTouchesItsPlaceAndWhatIsAbove() {
+    @Test func aPriorityTouchesItsPathAndItsAncestors() {
         var index = ListenerIndex()
         for name in ["", "a", "a/b"] { index.add(NamedListener(name), at: Path(splitting: name)) }
         #expect(Self.touched(index, by: "a/.priority") == ["", "a"])

@@ -24,7 +24,7 @@ import Tree
         }
     }
 
-    @Test func eachListenerIsToldOfTheStepsThatTouchIt() {
+    @Test func eachListenerReceivesTheStepsThatTouchIt() {
         let published = PublishedSnapshot(Self.snapshot(5))
         let listeners = ["", "a", "a/b", "c"].map { NamedListener($0) }
         for one in listeners { #expect(published.subscribe(one, at: Path(splitting: one.name)).seq == 5) }
@@ -34,7 +34,7 @@ import Tree
     }
 
     /// A step that touches a listener at several paths is delivered once.
-    @Test func oneStepIsToldOnce() {
+    @Test func oneStepIsReportedOnce() {
         let published = PublishedSnapshot(Self.snapshot(0))
         let listener = NamedListener("")
         _ = published.subscribe(listener, at: .root)
@@ -42,7 +42,7 @@ import Tree
         #expect(listener.reported == ["steps 1 2"])
     }
 
-    @Test func whoIsNotTouchedIsNotTold() {
+    @Test func untouchedListenersReceiveNothing() {
         let published = PublishedSnapshot(Self.snapshot(0))
         let listener = NamedListener("a")
         _ = published.subscribe(listener, at: Path(splitting: "a"))
@@ -67,7 +67,7 @@ import Tree
         #expect(published.listenerCount == 1)
     }
 
-    @Test func newRulesAreToldToAllBehindTheirSteps() {
+    @Test func allListenersReceiveNewRulesAfterTheirSteps() {
         let published = PublishedSnapshot(Self.snapshot(0))
         let (touched, other) = (NamedListener("a"), NamedListener("b"))
         for one in [touched, other] { _ = published.subscribe(one, at: Path(splitting: one.name)) }
@@ -79,7 +79,7 @@ import Tree
         #expect(other.reported == ["rules 2"], "the same rules are no news")
     }
 
-    @Test func whatNobodyHearsNeedsNoSteps() {
+    @Test func changesWithoutListenersNeedNoSteps() {
         let published = PublishedSnapshot(Self.snapshot(0))
         #expect(published.publishUnheard(Self.snapshot(4)))
         #expect(published.snapshot.seq == 4)
@@ -91,7 +91,7 @@ import Tree
         #expect(published.publishUnheard(Self.snapshot(5)))
     }
 
-    @Test func aResetAndAnEndAreToldToAll() {
+    @Test func allListenersReceiveAResetAndAnEnd() {
         let published = PublishedSnapshot(Self.snapshot(7))
         let listeners = ["", "a"].map { NamedListener($0) }
         for one in listeners { _ = published.subscribe(one, at: Path(splitting: one.name)) }
@@ -104,7 +104,7 @@ import Tree
 
     /// Listeners that subscribe during frequent publishing each get a snapshot, and then every later step without a
     /// gap.
-    @Test func nobodyMissesAStep() {
+    @Test func noListenerMissesAStep() {
         let published = PublishedSnapshot(Self.snapshot(0))
         let found = MutexBox<[String]>([])
         let subscribers = (0..<3).map { number in

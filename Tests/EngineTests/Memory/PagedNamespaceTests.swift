@@ -268,7 +268,7 @@ import Tree
     }
 
     /// The disk space of a namespace is free once the namespace is evicted.
-    @Test func whatIsLetGoLeavesTheDisk() throws {
+    @Test func evictedNamespacesLeaveTheDisk() throws {
         try withPages(recentUse: 0) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
             let engine = try makeEngine(url)

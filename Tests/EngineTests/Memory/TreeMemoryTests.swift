@@ -90,7 +90,7 @@ import Tree
 
     /// Large namespaces are evicted above four budgets even if requests used them last, and many small ones were used
     /// before.
-    @Test func largeOnesLeaveBehindManySmallOnes() throws {
+    @Test func largeNamespacesLeaveAfterManySmallOnes() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
             settings.recentUseMilliseconds = 3_600_000

@@ -17,7 +17,7 @@ import Tree
         return commitDelay
     }
 
-    @Test func whoWritesAloneIsNotHeldUp() {
+    @Test func aSingleWriterIsNotDelayed() {
         #expect(after(answered: 1, waiting: 0).wait(queued: 1, now: 1_000) == nil)
         // Neither do two writers that alternate.
         #expect(after(answered: 1, waiting: 1).wait(queued: 1, now: 1_000) == nil)
@@ -48,7 +48,7 @@ import Tree
         )
     }
 
-    @Test func nobodyWaitsWhereThatIsSwitchedOff() {
+    @Test func noWaitWhereThatIsSwitchedOff() {
         var commitDelay = CommitDelay(longest: 0)
         commitDelay.batchEnded(answered: 6, waiting: 2, took: took, now: 1_000)
         #expect(commitDelay.wait(queued: 1, now: 1_000) == nil)
@@ -61,7 +61,7 @@ import Tree
 
     // MARK: After a batch that is being committed
 
-    @Test func eachOfTheBatchesUnderWayGetsItsShare() {
+    @Test func eachOfTheBatchesInFlightGetsItsShare() {
         var commitDelay = after(answered: 30, waiting: 34)
         #expect(commitDelay.pipelinedWrites(batches: 2) == 24)
         #expect(commitDelay.pipelinedWrites(batches: 4) == 12)
@@ -105,7 +105,7 @@ import Tree
         return schedule
     }
 
-    @Test func enoughIsTakenBehindABatch() {
+    @Test func enoughIsTakenAfterABatch() {
         var schedule = schedule(queued: 15)
         guard
             case .batch(let batch) = schedule.takePipelinedTask(
@@ -145,7 +145,7 @@ import Tree
     }
 
     /// With many batches in flight each may expect only one write: a large one is not sent after another batch.
-    @Test func aSingleLargeValueIsNotSentBehind() {
+    @Test func aSingleLargeValueIsNotPipelined() {
         var settings = EngineSettings()
         settings.batchesInFlight = 8
         for (bytes, goes) in [(1 << 18, true), ((1 << 18) + 1, false)] {
@@ -162,7 +162,7 @@ import Tree
         }
     }
 
-    @Test func theBellRingsWhenEnoughIsThere() {
+    @Test func theSignalComesWhenEnoughIsThere() {
         var schedule = schedule(queued: 13)
         let delaySignal = CommitDelayCondition(false)
         guard case .notYet = schedule.takePipelinedTask(10, EngineSettings(), signal: delaySignal) else {
@@ -210,7 +210,7 @@ import Tree
         #expect(schedule.takeDelayed() == nil)
     }
 
-    @Test func whoHasStoppedWaitingIsNotTold() {
+    @Test func endedWaitersAreNotNotified() {
         var schedule = NamespaceSchedule(head: 0, commitDelay: after(answered: 4, waiting: 0))
         _ = schedule.add(.test(1), EngineSettings(), outage: nil)
         #expect(schedule.delayCommit(with: CommitDelayCondition(false), now: 1_000) != nil)

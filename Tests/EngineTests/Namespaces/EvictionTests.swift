@@ -26,7 +26,7 @@ import Tree
     }
 
     /// Requests hold no reference to the namespace in between.
-    @Test func whoWasUsedJustNowStays() {
+    @Test func recentlyUsedNamespacesStay() {
         let now = MutexBox<Milliseconds>(1_000)
         let table = NamespaceTable { now.withLock { $0 } }
         for id in 1...3 as ClosedRange<Int64> { table.loaded("n\(id)", .success(.test(id: id, name: "n\(id)"))) }
@@ -52,7 +52,7 @@ import Tree
 
     /// Far above the budget, small namespaces are evicted although they were just used; large ones would be read again
     /// at once.
-    @Test func whoIsLargeAndWasUsedJustNowStays() {
+    @Test func largeRecentlyUsedNamespacesStay() {
         let now = MutexBox<Milliseconds>(1_000)
         let table = NamespaceTable { now.withLock { $0 } }
         for id in 1...4 as ClosedRange<Int64> {
@@ -72,7 +72,7 @@ import Tree
     }
 
     /// A namespace with references counts as used at its last check.
-    @Test func whoWasInUseAtTheLastLookStays() {
+    @Test func namespacesInUseAtTheLastLookStay() {
         let now = MutexBox<Milliseconds>(0)
         let table = NamespaceTable { now.withLock { $0 } }
         table.loaded("n1", .success(.test(id: 1, name: "n1")))
@@ -86,7 +86,7 @@ import Tree
         #expect(table.takeUnused(most: 10, sparing: 5_000)?.name == "n1")
     }
 
-    @Test func whoIsReferredToStays() {
+    @Test func referencedNamespacesStay() {
         let table = Self.table(2)
         let held = table.live("n1")
         _ = table.live("n2")
@@ -95,7 +95,7 @@ import Tree
         #expect(table.live("n1") === held && held != nil)
     }
 
-    @Test func whoIsListenedToStays() {
+    @Test func namespacesWithListenersStay() {
         let table = Self.table(1)
         let listener = NamedListener("l")
         _ = table.live("n1")?.subscribe(listener, at: .root)
@@ -104,7 +104,7 @@ import Tree
         #expect(table.takeUnused(most: 10)?.name == "n1")
     }
 
-    @Test func whoHasWorkStays() {
+    @Test func namespacesWithWorkStay() {
         let table = Self.table(1)
         // Handed over to committers that don't exist: their references are not tested here.
         table.live("n1")?.schedule()
@@ -114,7 +114,7 @@ import Tree
     }
 
     /// A waiter for a seq that never arrives keeps the namespace until the wait is over, not forever.
-    @Test func whoWaitsForNothingIsForgotten() {
+    @Test func waitersForNothingAreForgotten() {
         let table = Self.table(2)
         for (name, milliseconds) in [("n1", 0), ("n2", 600_000)] as [(String, Int64)] {
             guard let namespace = table.live(name) else { continue }

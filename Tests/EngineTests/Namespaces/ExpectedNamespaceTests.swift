@@ -77,7 +77,7 @@ import Tree
     }
 
     /// A name that was missing a moment ago may exist now.
-    @Test func itIsLookedForAnew() throws {
+    @Test func itIsLookedUpAgain() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.createsNamespaces = false }
             defer { engine.stop() }

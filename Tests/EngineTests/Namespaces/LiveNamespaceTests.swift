@@ -120,7 +120,7 @@ import Tree
         #expect(!namespace.isLarge(.set("b", rows(2))))
     }
 
-    @Test func anUpdateOfManyPlacesIsLargeWithoutCounting() {
+    @Test func anUpdateOfManyPathsIsLargeWithoutCounting() {
         var settings = EngineSettings()
         settings.largeWriteRows = 100
         let namespace = LiveNamespace.test(.null, settings)
@@ -141,7 +141,7 @@ import Tree
 
     // MARK: Reading
 
-    @Test func whoWaitsForASeqIsToldOnceItIsThere() {
+    @Test func waitersForASeqAreNotifiedOnceItIsThere() {
         let handed = HandedOver()
         let namespace = LiveNamespace.test(seq: 5, handed: handed)
         let reported = MutexBox<[Int64]>([])

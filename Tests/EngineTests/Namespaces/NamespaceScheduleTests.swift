@@ -149,7 +149,7 @@ import Testing
 
     // MARK: Waiters
 
-    @Test func waitersAreToldOnceTheirSeqIsThere() {
+    @Test func waitersAreNotifiedOnceTheirSeqIsThere() {
         var schedule = NamespaceSchedule(head: 0)
         let notes = Notes()
         for seq in [3, 1, 2, 3, 9] as [Int64] { schedule.addWaiter(seq, now: 0, deadline: 1_000) { notes.note(seq) } }
@@ -204,7 +204,7 @@ import Testing
 
     /// In every sequence of up to seven events at most one committer has the namespace, and a namespace without a
     /// committer has no work left.
-    @Test func nobodyAndNothingIsForgotten() {
+    @Test func noWaiterAndNothingIsForgotten() {
         var sequences = 0
         var worst: [Happening] = []
         func go(_ schedule: NamespaceSchedule, _ model: Model, _ way: [Happening]) {

@@ -79,7 +79,7 @@ import Testing
         #expect(!table.request("loading", answers.take))
     }
 
-    @Test func aForgottenOneIsLookedUpAnew() {
+    @Test func aForgottenNamespaceIsLookedUpAgain() {
         let table = NamespaceTable()
         let (old, new) = (LiveNamespace.test(id: 1, name: "a"), LiveNamespace.test(id: 2, name: "a"))
         table.loaded("a", .success(old))

@@ -31,7 +31,7 @@ import Tree
         table.refuse(table.countRefusable("n"), of: "n", by: Self.rules)
     }
 
-    @Test func nobodyIsLeft() {
+    @Test func noWaiterIsLeft() {
         #expect(table.countRefusable("n") == 0)
         #expect(ask("a", true) && !ask("b", true) && table.countRefusable("n") == 2)
         #expect(refuse() == .ends)
@@ -41,7 +41,7 @@ import Tree
         #expect(ask("c", true), "it has to be loaded")
     }
 
-    @Test func whoIsNotRefusedWaitsOn() {
+    @Test func acceptedWaitersKeepWaiting() {
         #expect(ask("a", true) && !ask("b", false) && !ask("c", true))
         #expect(refuse() == .continues)
         #expect(answers.withLock { $0 } == ["a refused by 3", "c refused by 3"])
@@ -59,7 +59,7 @@ import Tree
     }
 
     /// The rules were read before these requests arrived, and may be older than the rules that their clients have seen.
-    @Test func whoComesLaterIsJudgedByNewerRules() {
+    @Test func laterReadersAreJudgedByNewerRules() {
         #expect(ask("a", true))
         let count = table.countRefusable("n")
         #expect(!ask("b", true))
@@ -71,7 +71,7 @@ import Tree
         #expect(answers.withLock { $0.suffix(2) } == ["b has it", "c has it"])
     }
 
-    @Test func whoNeedsTheNamespaceAndComesLaterGetsIt() {
+    @Test func laterRequestsGetTheNamespace() {
         #expect(ask("a", true))
         let count = table.countRefusable("n")
         #expect(!ask("b", nil))

@@ -29,7 +29,7 @@ import Testing
         #expect(heard.withLock { $0 } == ["other: theirs"])
     }
 
-    @Test func whatComesBeforeAnybodyListensIsLost() throws {
+    @Test func changesBeforeTheFirstListenerAreLost() throws {
         let mailbox = mailbox()
         mailbox.received(try message("early"))
         let heard = MutexBox(0)
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// A listener may register another listener: no lock is held.
-    @Test func whoHearsMayListenAnew() throws {
+    @Test func notifiedListenersMaySubscribeAgain() throws {
         let mailbox = mailbox()
         let heard = MutexBox<[Int]>([])
         mailbox.onMessage { [weak mailbox] _, _ in

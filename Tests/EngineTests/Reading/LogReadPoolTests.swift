@@ -110,7 +110,7 @@ import Tree
         }
     }
 
-    @Test func placesThatTheLogDoesNotHave() throws {
+    @Test func positionsThatTheLogDoesNotHave() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceEntries = 1
         } _: { _, engines in
@@ -155,7 +155,7 @@ import Tree
     }
 
     /// After a failover another entry may have the seq of the entry that a reader is inside of.
-    @Test func placesInsideAnEntryThatTheLogDoesNotHave() throws {
+    @Test func positionsInsideAnEntryThatTheLogDoesNotHave() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 1
         } _: { url, engines in
@@ -174,7 +174,7 @@ import Tree
     }
 
     /// A forged position reveals nothing of an entry that has no line for the reader.
-    @Test func placesInsideAnEntryOfAnotherPart() throws {
+    @Test func positionsInsideAnEntryOfAnotherPart() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 1
         } _: { url, engines in
@@ -263,7 +263,7 @@ import Tree
         }
     }
 
-    @Test func afterTheEndNobodyWaits() throws {
+    @Test func noWaitAfterTheEnd() throws {
         let logs = try withEngines { _, engines in
             let namespace = try engines[0].namespace()
             _ = namespace.write(.set("a", .int(1)))

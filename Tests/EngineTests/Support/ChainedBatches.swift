@@ -68,7 +68,7 @@ final class ChainedBatches {
     }
 
     /// Waits until `count` batches were sent after the first.
-    func waitUntilBehind(_ count: Int = 1) {
+    func waitUntilLagging(_ count: Int = 1) {
         #expect(eventually { self.engine.metrics.pipelinedBatches.current == count })
     }
 

@@ -9,14 +9,14 @@ import Testing
         for _ in 0..<count { window.bring(bytes: bytes) }
     }
 
-    @Test func whatIsUnderWayTakesRoom() {
+    @Test func messagesInFlightTakeRoom() {
         let window = FeedWindow(room: 10, bytes: 1_000)
         #expect(window.available() == 10)
         bring(4, window)
         #expect(window.available() == 6)
         // The dispatcher has accepted the messages, and its reported budget already includes them.
         window.take(4, bytes: 4)
-        #expect(!window.mayGoOn(room: 6, bytes: 996, enough: 1))
+        #expect(!window.mayContinue(room: 6, bytes: 996, enough: 1))
         #expect(window.available() == 6)
         bring(6, window)
         #expect(window.available() == 0)
@@ -29,24 +29,24 @@ import Testing
         bring(5, window)
         #expect(window.available() == 0)
         window.take(2, bytes: 2)
-        #expect(!window.mayGoOn(room: 1, bytes: 998, enough: 1))
+        #expect(!window.mayContinue(room: 1, bytes: 998, enough: 1))
         #expect(window.available() == 0)
         window.take(3, bytes: 3)
-        #expect(window.mayGoOn(room: 1, bytes: 995, enough: 1))
+        #expect(window.mayContinue(room: 1, bytes: 995, enough: 1))
         #expect(window.available() == 1)
     }
 
-    @Test func whoWaitsIsToldOnceAndOnlyWhenThereIsEnough() {
+    @Test func waitersAreNotifiedOnceAndOnlyWhenThereIsEnough() {
         let window = FeedWindow(room: 2, bytes: 1_000)
         // No reader waits yet.
-        #expect(!window.mayGoOn(room: 2, bytes: 1_000, enough: 1))
+        #expect(!window.mayContinue(room: 2, bytes: 1_000, enough: 1))
         bring(2, window)
         #expect(window.available() == 0)
         window.take(2, bytes: 2)
-        #expect(!window.mayGoOn(room: 0, bytes: 998, enough: 2))
-        #expect(!window.mayGoOn(room: 1, bytes: 999, enough: 2))
-        #expect(window.mayGoOn(room: 2, bytes: 1_000, enough: 2))
-        #expect(!window.mayGoOn(room: 2, bytes: 1_000, enough: 2))
+        #expect(!window.mayContinue(room: 0, bytes: 998, enough: 2))
+        #expect(!window.mayContinue(room: 1, bytes: 999, enough: 2))
+        #expect(window.mayContinue(room: 2, bytes: 1_000, enough: 2))
+        #expect(!window.mayContinue(room: 2, bytes: 1_000, enough: 2))
         #expect(window.available() == 2)
     }
 
@@ -58,8 +58,8 @@ import Testing
         window.bring(bytes: 499)
         #expect(window.available() == 0)
         window.take(3, bytes: 1_497)
-        #expect(!window.mayGoOn(room: 7, bytes: -497, enough: 1))
-        #expect(window.mayGoOn(room: 9, bytes: 501, enough: 1))
+        #expect(!window.mayContinue(room: 7, bytes: -497, enough: 1))
+        #expect(window.mayContinue(room: 9, bytes: 501, enough: 1))
         #expect(window.available() == 9)
     }
 
@@ -102,8 +102,8 @@ import Testing
         #expect(other.available() == 0)
         // The reader is notified when its message is done, although the memory only suffices for one message.
         other.take(1, bytes: 10)
-        #expect(!other.mayGoOn(room: 999, bytes: 100_000 - 10, enough: 500))
-        #expect(other.mayGoOn(room: 1_000, bytes: 100_000, enough: 500))
+        #expect(!other.mayContinue(room: 999, bytes: 100_000 - 10, enough: 500))
+        #expect(other.mayContinue(room: 1_000, bytes: 100_000, enough: 500))
         #expect(other.available() == 1)
     }
 
@@ -114,7 +114,7 @@ import Testing
         #expect(memory.usedBytes == 1_000)
         window.take(10, bytes: 1_000)
         #expect(memory.usedBytes == 1_000)
-        _ = window.mayGoOn(room: 995, bytes: 100_000 - 500, enough: 1)
+        _ = window.mayContinue(room: 995, bytes: 100_000 - 500, enough: 1)
         #expect(memory.usedBytes == 500)
         window.close()
         #expect(memory.usedBytes == 0)

@@ -122,7 +122,7 @@ import Tree
         (#"{"path":"/a","retention":"142858w"}"#, "retention"),
         (#"{"path":"/a","when_retention_ends":"delete"}"#, "when_retention_ends"), (#"{"path":"/a","x":1}"#, "x"),
     ])
-    func aMistakeIsToldByItsPart(_ text: String, _ part: String) {
+    func aMistakeIsReportedByItsPart(_ text: String, _ part: String) {
         do throws(DefinitionError) {
             _ = try FeedDefinition.read(Array(text.utf8), name: "f")
             Issue.record("\(text) was taken")

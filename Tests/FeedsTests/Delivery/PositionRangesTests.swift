@@ -89,7 +89,7 @@ import Testing
     ])
     func otherTextsAreNone(_ text: String) { #expect(FeedPosition(id: text, in: "default") == nil) }
 
-    @Test func messagesOfASnapshotComeBehindThoseOfItsEntry() {
+    @Test func messagesOfASnapshotFollowThoseOfItsEntry() {
         let inOrder = [
             FeedPosition(seq: 1, index: 9), FeedPosition(seq: 2, index: 0), FeedPosition(seq: 2, index: 1),
             FeedPosition(seq: 2, index: 0, isSnapshot: true), FeedPosition(seq: 2, index: 1, isSnapshot: true),

@@ -20,7 +20,7 @@ import Tree
     }
 
     /// Checks that repeated pruning keeps the entries that a slow consumer has not acknowledged.
-    @Test func neverPastAFeedsPlace() throws {
+    @Test func neverPastAFeedsPosition() throws {
         try FeedBench.with { bench in
             for feed in ["slow", "fast"] { try bench.apply(feed, Self.definition) }
             let slow = bench.consumer("slow")

@@ -105,7 +105,7 @@ import Tree
         }
     }
 
-    @Test(arguments: [false, true]) func theyGoOnWhereTheyWere(withSnapshot: Bool) throws {
+    @Test(arguments: [false, true]) func theyResumeWhereTheyWere(withSnapshot: Bool) throws {
         try FeedBench.with { bench in
             try write("x", bench)
             var progress = FeedProgress(seq: 0)
@@ -138,7 +138,7 @@ import Tree
         }
     }
 
-    @Test func whatALaneThatRestsHadIsFree() throws {
+    @Test func theTreeOfARestingReaderIsFree() throws {
         try FeedBench.with { bench in
             try write("x", bench)
             let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000)
@@ -188,7 +188,7 @@ import Tree
 
     /// Checks that readers rebuild their trees one after another, with reads of the namespace's other readers in
     /// between.
-    @Test func lanesWakeOneAfterAnother() throws {
+    @Test func readersWakeOneAfterAnother() throws {
         try FeedBench.with { bench in
             try write("x", bench)
             let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000) {

@@ -18,7 +18,7 @@ import Tree
         services.indices.filter { !services[$0].reports.isEmpty }
     }
 
-    @Test func whenOneStopsTheOtherGoesOn() throws {
+    @Test func whenOneStopsTheOtherContinues() throws {
         try FeedBench.with { bench in
             let services = [try bench.service(), try bench.service()]
             defer { for service in services { service.stop() } }
@@ -80,7 +80,7 @@ import Tree
     }
 
     /// Checks that a live gateway that others consider dead accepts no more settlements.
-    @Test func whoIsTakenForDeadWorksNothing() throws {
+    @Test func aWorkerTakenForDeadDoesNothing() throws {
         try FeedBench.with { bench in
             let services = [try bench.service(), try bench.service()]
             defer { for service in services { service.stop() } }
@@ -107,7 +107,7 @@ import Tree
     }
 
     /// Checks that a gateway without the database stops delivering long before another gateway takes its feeds over.
-    @Test func whoHasLostTheDatabaseHandsNothingOut() throws {
+    @Test func aWorkerWithoutDatabaseDeliversNothing() throws {
         try FeedBench.with { bench in
             let proxy = try CuttingProxy(bench.url)
             defer { proxy.stop() }

@@ -72,7 +72,7 @@ enum SharedReaderBench {
     /// Lets the dispatcher accept messages and report a budget of `room` more.
     static func takeIn(_ feed: SharedReaderFeed, _ count: Int, room: Int) {
         feed.window.take(count, bytes: 0)
-        _ = feed.window.mayGoOn(room: room, bytes: 1 << 30, enough: 1)
+        _ = feed.window.mayContinue(room: room, bytes: 1 << 30, enough: 1)
     }
 }
 

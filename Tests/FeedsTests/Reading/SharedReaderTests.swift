@@ -38,7 +38,7 @@ import Tree
         #expect(feed.window.available() == 1_000_000 - 3)
     }
 
-    @Test func lettersComeWithTheirMessages() throws {
+    @Test func failedMessagesComeWithTheirContent() throws {
         let failed = FeedPosition(seq: 1, index: 2)
         let failedMessage = FailedMessage(
             position: failed, key: "k2", state: .failing, attempts: 3, failures: [], message: nil)
@@ -51,7 +51,7 @@ import Tree
         #expect(found[0].failedMessages.mapValues(\.attempts) == [failed: 3])
     }
 
-    @Test func lanesAtTheSameEntryAreJoined() throws {
+    @Test func readersAtTheSameEntryAreJoined() throws {
         let first = try SharedReaderBench.feed(1, "/a/{k}")
         let second = try SharedReaderBench.feed(2, "/a/{k}")
         var reader = SharedReader([first], root: .null, at: LogCursor(seq: 3))
@@ -66,7 +66,7 @@ import Tree
         #expect(reader.feeds.isEmpty && reader.isFull)
     }
 
-    @Test func whoIsFullLeaves() throws {
+    @Test func aFullFeedLeaves() throws {
         let small = try SharedReaderBench.feed(1, "/a/{k}", room: 1)
         let large = try SharedReaderBench.feed(2, "/a/{k}", room: 10)
         var reader = SharedReader([small, large], root: .null, at: LogCursor(seq: 0))

@@ -88,7 +88,7 @@ import Tree
     }
 
     /// Checks that readers evict trees that are too small to matter alone but too large together.
-    @Test func manySmallIdleLanesLeave() {
+    @Test func manySmallIdleReadersLeave() {
         let world = World(bytes: 1 << 20)
         let trees = (1...40).map { Self.tree(Int64($0), 200) }
         let least = world.budget.room { true }.leastBytes
@@ -99,7 +99,7 @@ import Tree
 
     /// Checks that a check counts a limited number of trees separately, so that many idle readers evict theirs over
     /// several checks, and that none is forgotten.
-    @Test func manyIdleLanesLeaveOneAfterAnother() {
+    @Test func manyIdleReadersLeaveOneAfterAnother() {
         let world = World(bytes: 1 << 20)
         // The first readers are idle as well, and have trees too small to matter.
         var trees = (0..<40).map {
@@ -140,7 +140,7 @@ import Tree
     }
 
     /// Checks that a reader that evicted its tree in the middle of a snapshot finds the remaining records.
-    @Test(arguments: [0, 1, 1_000, 1_234]) func aLaneThatRestedGoesOn(_ taken: Int) throws {
+    @Test(arguments: [0, 1, 1_000, 1_234]) func aRestingReaderResumes(_ taken: Int) throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1)
         let root = SharedReaderBench.after(SharedReaderBench.set(3, "/a", SharedReaderBench.wide(2_500)), .null)
         let cursor = LogCursor(seq: 3, batch: [7])

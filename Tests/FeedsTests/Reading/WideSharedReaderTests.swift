@@ -107,7 +107,7 @@ import Tree
     }
 
     /// Checks that a snapshot that is restarted in its middle gives the remaining records.
-    @Test func aFilteredSnapshotGoesOn() throws {
+    @Test func aFilteredSnapshotResumes() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 2 == 0") }
         let root = Node(children: [(Key("a"), SharedReaderBench.wide(1_200))])
         let whole = (0..<2).map { part -> [String] in

@@ -40,7 +40,7 @@ import Testing
         #expect(next(.reads, &work)?.job.feed == other)
     }
 
-    @Test func aFeedHasAQuarterOfThePlaces() {
+    @Test func aFeedHasAQuarterOfTheCapacity() {
         var work = AdministratorWork()
         var count = 0
         while add(.trees, orders, &work), count < 1_000 { count += 1 }

@@ -93,7 +93,7 @@ import Testing
         #expect((pauses.min() ?? 1_000) < 100 && (pauses.max() ?? 0) > 900)
     }
 
-    @Test func whoAsksForAPauseGetsIt() {
+    @Test func requestedPausesAreGranted() {
         var most = Most()
         var breaker = CircuitBreaker(Self.settings(), at: 0)
         // The circuit opens immediately, for no less than the requested time.

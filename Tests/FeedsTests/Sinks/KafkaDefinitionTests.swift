@@ -88,7 +88,7 @@ import Testing
             ]
         ),
     ])
-    func mistakesAreTold(_ text: String, _ expected: [String]) throws {
+    func mistakesAreReported(_ text: String, _ expected: [String]) throws {
         let (definition, problems) = try read(text, "kafka") {
             KafkaDefinition.read($0, part: $1, problems: &$2)
         }

@@ -85,7 +85,7 @@ import Testing
         #expect(values.first == #"{"n":1}"# && values.last == #"{"n":3}"#)
     }
 
-    @Test func stoppingAnswersWhatIsUnderWay() throws {
+    @Test func stoppingAnswersRequestsInFlight() throws {
         let sink = try sink()
         #expect(sink.answers([.order(1)]) == [.delivered])
         kafka.setDown()
@@ -96,7 +96,7 @@ import Testing
         #expect(all == [.notSent, .notSent, .notSent])
     }
 
-    @Test func secretsThatAreNotThereAreTold() throws {
+    @Test func missingSecretsAreReported() throws {
         let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_PASSWORD"}}"#
         let (found, _) = try read(text, "kafka") { KafkaDefinition.read($0, part: $1, problems: &$2) }
         let definition = try #require(found)

@@ -21,7 +21,7 @@ import Testing
         #expect(readers.settled == Array(repeating: .delivered, count: 5))
     }
 
-    @Test func oneLaneHoldsAllKeys() {
+    @Test func oneQueueHoldsAllKeys() {
         var readers = KeyQueues(messages(["a", "b", "c"]), isSequential: true)
         #expect(readers.firsts == [0])
         #expect(readers.settle(0, .delivered, hasTime: true) == 1)
@@ -33,7 +33,7 @@ import Testing
             ])
     }
 
-    @Test func aRefusalEndsItsLaneOnly() {
+    @Test func aRefusalEndsItsQueueOnly() {
         var readers = KeyQueues(messages(["a", "a", "b"]), isSequential: false)
         #expect(readers.settle(0, .refused(reason: "too large"), hasTime: true) == nil)
         #expect(readers.settle(2, .delivered, hasTime: true) == nil)

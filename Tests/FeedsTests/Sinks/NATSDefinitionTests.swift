@@ -95,11 +95,11 @@ import Testing
             ]
         ),
     ])
-    func mistakesAreTold(_ text: String, _ expected: [String]) throws {
+    func mistakesAreReported(_ text: String, _ expected: [String]) throws {
         #expect(try problems(text) == expected)
     }
 
-    @Test func unknownMembersAreTold() throws {
+    @Test func unknownMembersAreReported() throws {
         let problems = try problems(#"{"url":"nats://a","subject":"a","topic":"b"}"#)
         #expect(problems.count == 1 && problems[0].hasPrefix("nats.topic: is unknown here; known are url, subject"))
     }

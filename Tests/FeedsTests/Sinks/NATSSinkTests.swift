@@ -195,7 +195,7 @@ import Testing
         #expect(producers.count == 2)
     }
 
-    @Test func stoppingAnswersWhatIsUnderWay() throws {
+    @Test func stoppingAnswersRequestsInFlight() throws {
         let sink = try sink()
         #expect(sink.answers([.order(1)]) == [.delivered])
         server.pause()

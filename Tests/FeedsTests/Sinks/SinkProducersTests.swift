@@ -210,11 +210,11 @@ import Testing
     /// Checks that stopping does not wait for operations that were not started.
     @Test func theEndAnswersWhatWaits() {
         let producers = SinkProducers()
-        let (begun, mayGoOn) = (Condition(false), Condition(false))
+        let (begun, mayContinue) = (Condition(false), Condition(false))
         let answers = Condition(0)
         let slow = { @Sendable () throws(SinkError) -> Client in
             begun.broadcast { $0 = true }
-            _ = mayGoOn.wait(milliseconds: 30_000) { $0 ? true : nil }
+            _ = mayContinue.wait(milliseconds: 30_000) { $0 ? true : nil }
             return Client()
         }
         for number in 0..<5 {
@@ -226,7 +226,7 @@ import Testing
         _ = begun.wait(milliseconds: 30_000) { $0 ? true : nil }
         let stopping = Thread(name: "stop") { producers.stop() }
         #expect(eventually { producers.isStopped })
-        mayGoOn.broadcast { $0 = true }
+        mayContinue.broadcast { $0 = true }
         stopping.join()
         #expect(answers.withLock { $0 } == 5 && producers.count == 0)
     }

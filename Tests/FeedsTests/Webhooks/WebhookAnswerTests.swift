@@ -43,7 +43,7 @@ import Testing
         #expect(Self.outcomes(status, [("location", "https://hunter2/")]).first == Self.failed(reason))
     }
 
-    @Test func whoIsGoneIsNotAskedAgain() {
+    @Test func unreachableOwnersAreNotAskedAgain() {
         let outcome = SinkOutcome.refused(reason: "The endpoint no longer exists: it answered with status 410.")
         #expect(Self.outcomes(410, [("retry-after", "7")]) == Array(repeating: outcome, count: 4))
     }

@@ -49,7 +49,7 @@ import Tree
         #expect(alone.id == messages[0].id)
     }
 
-    @Test func idsAreStableAndTellDeliveriesApart() {
+    @Test func idsAreStableAndDistinguishDeliveries() {
         #expect(WebhookRequest.id(["default:42:0"]) == "default:42:0")
         let three = ["default:42:0", "default:42:1", "default:43:0"]
         #expect(WebhookRequest.id(three) == "batch_f8cc215e3ee82d513e5b8b25fcc6b26b")

@@ -147,7 +147,7 @@ import Tree
         #expect(other.arrived.count == 1)
     }
 
-    @Test func privateAddressesAreForThoseWhoWereNamed() throws {
+    @Test func privateAddressesAreForNamedHosts() throws {
         let server = try EndpointServer()
         let client = try HTTPClient()
         defer { client.stop() }

@@ -171,7 +171,7 @@ import Wire
         return try #require(result)
     }
 
-    @Test func callersWithoutCredentialsAreNobody() throws {
+    @Test func callersWithoutCredentialsAreAnonymous() throws {
         for headers in [
             [], [("Authorization", "Bearer")], [("Authorization", "Bearer ")], [("Authorization", "Basic x")],
         ] {

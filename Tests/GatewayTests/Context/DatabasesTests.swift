@@ -7,7 +7,7 @@ import Testing
 
 /// Tests of the router in front of several databases.
 @Suite struct DatabasesTests {
-    @Test func namespacesAreFoundWhereTheyArePlaced() throws {
+    @Test func namespacesAreFoundInTheirDatabases() throws {
         try withDatabase { primaryURL in
             try withDatabase { otherURL in
                 let connection = try LogConnection(primaryURL)
@@ -60,7 +60,7 @@ import Testing
 
     /// Checks that a namespace that moves away and returns between two polls of the engine is loaded again: its data
     /// may differ.
-    @Test func whatComesBackIsReadAnew() throws {
+    @Test func returnedNamespacesAreReloaded() throws {
         try withDatabase { primaryURL in
             try withDatabase { otherURL in
                 let connection = try LogConnection(primaryURL)

@@ -234,7 +234,7 @@ import Wire
         "", "{}", #"{"all":false}"#, #"{"all":1}"#, #"{"all":null}"#, #"{"ids":[],"all":true}"#,
         #"{"key":"a","all":true}"#, #"{"key":"a","all":false}"#, #"{"ids":["a"],"key":"a"}"#, #"{"key":null}"#,
         #"{"ids":null}"#, #"{"ids":["a"],"all":false}"#,
-    ]) func noLetters(_ text: String) {
+    ]) func noDeadLetters(_ text: String) {
         #expect(refusal { _ = try FeedBodies.deadLetters(body(text)) } != nil)
     }
 }

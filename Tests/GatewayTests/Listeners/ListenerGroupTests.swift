@@ -56,7 +56,7 @@ import Wire
     }
 
     /// Checks that a listener receives a snapshot and then every later step.
-    @Test func joiningTellsFromWhereOn() {
+    @Test func joiningReportsTheStart() {
         namespace.commit((path: "a", value: .int(1)))
         let outlet = ScriptedOutlet()
         let (_, snapshot) = groups.join(key("a"), namespace.live, outlet)
@@ -75,7 +75,7 @@ import Wire
 
     // MARK: Notices
 
-    @Test func changesAreTold() {
+    @Test func changesAreReported() {
         let outlet = ScriptedOutlet()
         _ = groups.join(key("a/b"), namespace.live, outlet)
         namespace.commit((path: "a/b", value: .int(1)))
@@ -121,7 +121,7 @@ import Wire
         withExtendedLifetime(group) {}
     }
 
-    @Test func resetsRulesAndEndsAreTold() throws {
+    @Test func resetsRulesAndEndsAreReported() throws {
         let outlet = ScriptedOutlet()
         _ = groups.join(key("a"), namespace.live, outlet)
         namespace.reset(to: .int(1), seq: 7)

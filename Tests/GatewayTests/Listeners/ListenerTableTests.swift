@@ -125,7 +125,7 @@ import Tree
 
     // MARK: Readers
 
-    @Test func whoMayNotReadIsSentNothing() throws {
+    @Test func unauthorizedReadersReceiveNothing() throws {
         try withLoop { test in
             let bench = try Bench(test, rules: try Self.rules("auth.uid == 'a'"))
             let readers = [Self.user("a"), Self.user("b"), .unauthenticated, .admin]

@@ -41,7 +41,7 @@ import Tree
 
     /// Checks that the result for one anonymous reader applies to all anonymous readers, except readers on another
     /// machine.
-    @Test func nobodyIsAskedOnceForEachPlace() throws {
+    @Test func readersAreNotCheckedOnceForEachPath() throws {
         let rules = try RuleSet(json: Array("{\"rules\":{\".read\":true}}".utf8))
         let open = check(TestNamespace(rules: rules))
         for _ in 0..<3 {

@@ -55,7 +55,7 @@ import Tree
         }
     }
 
-    @Test func whatNobodyCanTellIsNoRefusal() throws {
+    @Test func anUnknownOutcomeIsNoRefusal() throws {
         try withFeeds { client in
             for method in ["GET", "HEAD"] {
                 let answer = try client.request(method, "/.log?offset=-1", token("unclear"))

@@ -49,7 +49,7 @@ import Tree
         #expect(seats.used == 128)
     }
 
-    @Test func aSeatThatIsLetGoOfIsFree() {
+    @Test func aReleasedSeatIsFree() {
         let seats = LogSeats(8)
         for _ in 0..<100 {
             let taken = fill(seats, identity(.none, feed: "f"), "a")

@@ -74,7 +74,7 @@ import Wire
     private static let admin = ["Authorization": "Bearer a secret of an administrator, long"]
     private static let database = ["Authorization": "Bearer a secret of one database, and long"]
 
-    @Test func everybodyMayKnowThatItLives() throws {
+    @Test func livenessIsPublic() throws {
         try withHandler { bench, _ in
             for address in ["127.0.0.1", Self.elsewhere] {
                 let answer = try bench.ask("/.health/live", from: address)
@@ -95,7 +95,7 @@ import Wire
         }
     }
 
-    @Test func mirrorsAreToldOf() throws {
+    @Test func mirrorsAreReported() throws {
         try withHandler { bench, _ in
             bench.report.content.mirrors = [
                 MirrorFacts(
@@ -146,7 +146,7 @@ import Wire
         }
     }
 
-    @Test func countsAreTold() throws {
+    @Test func countsAreReported() throws {
         try withHandler { bench, engine in
             _ = try engine.namespace("n").write(.set("a", .int(1)))
             bench.report.content.server.accepted = 12

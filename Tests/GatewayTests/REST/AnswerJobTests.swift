@@ -104,7 +104,7 @@ import Wire
         #expect(answer.headers.value("content-disposition") == "attachment; filename=\"abcde.json\"")
     }
 
-    @Test func longAnswersArePacked() throws {
+    @Test func longAnswersAreCompressed() throws {
         let long = "\"" + String(repeating: "x", count: 2_000) + "\""
         let compressed = try read("/x.json", [("Accept-Encoding", "gzip")], long)
         #expect(

@@ -85,7 +85,7 @@ import Wire
         }
     }
 
-    @Test func originsSayWhoAndWhence() throws {
+    @Test func originsHaveUserAndAddress() throws {
         let user = Identity(AuthContext(auth: Node(children: [(Key("uid"), .string("u"))])))
         let origin = try TestCall("PUT", "/a.json", as: user).with { call, _ in call.origin }
         #expect(origin == Origin(uid: "u", isAdmin: false, via: .rest, address: "127.0.0.1"))
@@ -105,7 +105,7 @@ import Wire
     private static let nobody = Identity.anonymous(isLoopback: true)
     private static let admin = Identity(.admin)
 
-    @Test func rulesDecideWhoReads() throws {
+    @Test func rulesDecideReads() throws {
         let rules = "{\"rules\":{\"a\":{\".read\":true},\"b\":{\".read\":false}}}"
         #expect(try refusal(rules, "/a.json", Self.nobody) == nil)
         #expect(try refusal(rules, "/a/x.json", Self.nobody) == nil)

@@ -121,7 +121,7 @@ import Tree
         #expect(values.find(first, nodes[0]) == nil)
     }
 
-    @Test func whatWasPackedIsNotPackedAgain() throws {
+    @Test func compressedAnswersAreNotCompressedAgain() throws {
         var value = WrittenValue()
         #expect(value.compressedText() == nil)
         #expect(!value.suffices(compressedFrom: nil, tag: false))

@@ -65,7 +65,7 @@ import Wire
         #expect(try run("DELETE", "/a.json", [("if-match", "x")]).get().write.operation == .remove)
     }
 
-    @Test func pushedChildrenHaveTheirPlace() throws {
+    @Test func pushedChildrenHaveTheirPaths() throws {
         let parsed = try run("POST", "/a.json", body: "1", name: "-Nxyz").get()
         #expect(parsed.write.path == Path(splitting: "a/-Nxyz"))
         #expect(parsed.name == "-Nxyz")
@@ -141,7 +141,7 @@ import Wire
     // MARK: Compressed bodies
 
     @Test(arguments: ["gzip", "x-gzip", "GZIP"])
-    func packedBodiesAreUnpacked(_ encoding: String) throws {
+    func compressedBodiesAreDecompressed(_ encoding: String) throws {
         let text = "{\"a\":\"" + String(repeating: "x", count: 1_000) + "\"}"
         let compressed = try #require(Gzip.compress(Array(text.utf8)))
         let call = try TestCall("PUT", "/a.json", [("Content-Encoding", encoding)], body: "?")
@@ -194,7 +194,7 @@ import Wire
 
     // MARK: Permissions and memory
 
-    @Test func updatesAreJudgedByTheirPlaces() throws {
+    @Test func updatesAreJudgedByTheirPaths() throws {
         let rules = try Self.rules("{\"rules\":{\"a\":{\"open\":{\".write\":true}}}}")
         #expect(throws: Never.self) { try run("PATCH", "/a.json", body: "{\"open\":1}", rules: rules).get() }
         guard case .failure(.permissionDenied) = try run("PATCH", "/a.json", body: "{\"shut\":1}", rules: rules) else {

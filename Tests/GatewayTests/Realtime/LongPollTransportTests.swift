@@ -128,7 +128,7 @@ import Wire
         }
     }
 
-    @Test func whoFetchesNothingIsGone() throws {
+    @Test func clientsThatFetchNothingAreClosed() throws {
         try withTransport(maxBytes: 10) { bench in
             try bench.send("12345", "12345")
             #expect(try bench.takeEvents() == [])

@@ -40,7 +40,7 @@ import Tree
         }
     }
 
-    @Test func whoAsksForNothingLeavesNothing() throws {
+    @Test func sessionsWithoutRequestsLeaveNothing() throws {
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("p", #"{"p":"/a","d":1}"#, gives: "ok")
@@ -65,7 +65,7 @@ import Tree
         }
     }
 
-    @Test func whoCancelsEverythingLeavesNothing() throws {
+    @Test func cancelledOperationsLeaveNothing() throws {
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("o", #"{"p":"/a","d":1}"#, gives: "ok")
@@ -174,7 +174,7 @@ import Tree
     }
 
     /// Checks that large operations, which a worker evaluates, keep their order: later requests wait.
-    @Test func largeOperationsKeepTheirPlace() throws {
+    @Test func largeOperationsKeepTheirOrder() throws {
         try withBench {
             $0.heavyRows = 10
         } _: { bench in
@@ -393,7 +393,7 @@ import Tree
         }
     }
 
-    @Test func anEarlierSessionThatIsUnknownHoldsNobodyUp() throws {
+    @Test func anUnknownEarlierSessionDelaysNothing() throws {
         try withBench { bench in
             let client = try bench.connect()
             try bench.on { [client] hub in

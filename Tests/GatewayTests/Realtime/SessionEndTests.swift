@@ -89,7 +89,7 @@ import Tree
     // MARK: Losing the connection
 
     /// Checks that a write in flight is committed even if its client disconnects and cannot be answered.
-    @Test func aWriteGoesOnWithoutItsClient() throws {
+    @Test func aWriteContinuesWithoutItsClient() throws {
         try withBench { bench in
             let client = try bench.connect()
             try withCommitsHeld(bench) {
@@ -104,7 +104,7 @@ import Tree
 
     /// Checks that a session's end does not overtake the session's own large write, although writes of other clients
     /// may.
-    @Test func theEndComesBehindALargeWrite() throws {
+    @Test func theEndFollowsALargeWrite() throws {
         try withBench(engine: Self.largeFrom50Rows) { bench in
             let client = try bench.connect()
             try client.ask("o", #"{"p":"/a","d":null}"#, gives: "ok")
@@ -117,7 +117,7 @@ import Tree
         }
     }
 
-    @Test func requestsBehindALargeWriteWait() throws {
+    @Test func requestsAfterALargeWriteWait() throws {
         try withBench(engine: Self.largeFrom50Rows) { bench in
             let client = try bench.connect()
             let large = "{\((0..<500).map { #""k\#($0)":1"# }.joined(separator: ","))}"
@@ -130,7 +130,7 @@ import Tree
 
     // MARK: Silence
 
-    @Test func whoIsSilentIsAskedAndThenGivenUp() throws {
+    @Test func silentClientsAreAskedAndThenClosed() throws {
         try withBench {
             $0.sessionTimeoutMilliseconds = 60_000
         } _: { bench in
@@ -148,7 +148,7 @@ import Tree
     }
 
     /// Checks that a client that only answers pings is disconnected: browsers answer pings for suspended pages.
-    @Test func whoOnlyAnswersPingsIsGivenUp() throws {
+    @Test func clientsThatOnlyAnswerPingsAreClosed() throws {
         try withBench {
             $0.keepAliveTimeoutMilliseconds = 120_000
         } _: { bench in

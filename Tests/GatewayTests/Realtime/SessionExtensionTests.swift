@@ -67,7 +67,7 @@ import Wire
         }
     }
 
-    @Test func aWaitIsAnsweredBehindTheChanges() throws {
+    @Test func aWaitIsAnsweredAfterTheChanges() throws {
         try withBench { bench in
             let first = try bench.write("a", "0")
             let client = try bench.connect(isExtended: true)
@@ -114,7 +114,7 @@ import Wire
     /// A value with enough leaves that reading a few entries takes less work than hashing the value.
     private static let many = "{" + (0..<200).map { #""k\#($0)":\#($0)"# }.joined(separator: ",") + "}"
 
-    @Test func aListenGoesOnBehindWhatItsClientHas() throws {
+    @Test func aListenResumesAfterItsClientsState() throws {
         try withBench { bench in
             let first = try bench.write("a", Self.many)
             let client = try bench.connect(isExtended: true)
@@ -237,7 +237,7 @@ import Wire
 
     /// Checks that a repeated write to a path that can be created only once is not reported as refused. A long message
     /// is evaluated before it is queued, and its name is recognized as well.
-    @Test(arguments: [10, 200]) func whatWasDoneIsNotToldAsRefused(length: Int) throws {
+    @Test(arguments: [10, 200]) func completedWritesAreNotReportedAsRefused(length: Int) throws {
         let rules = #"{"rules":{".read":true,".write":"!data.exists()"}}"#
         try withBench(rules: rules) { settings in
             settings.heavyBodyBytes = 100

@@ -23,7 +23,7 @@ import Tree
         }
     }
 
-    @Test func anEmptyPlaceIsAnsweredOnly() throws {
+    @Test func anEmptyPathIsAnsweredOnly() throws {
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/nothing"), gives: "ok", "{}")
@@ -64,7 +64,7 @@ import Tree
     }
 
     /// Checks that a client receives its own change before the answer to its write.
-    @Test func ownWritesAreToldBeforeTheyAreAnswered() throws {
+    @Test func ownWritesAreSentBeforeTheirAnswers() throws {
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/a"), gives: "ok", "{}")
@@ -150,7 +150,7 @@ import Tree
 
     // MARK: Removing listens
 
-    @Test func whoUnlistensIsToldNothingMore() throws {
+    @Test func nothingIsSentAfterAnUnlisten() throws {
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/a"), gives: "ok", "{}")
@@ -193,7 +193,7 @@ import Tree
 
     // MARK: Permissions
 
-    @Test func whoMayNotReadIsRefused() throws {
+    @Test func unauthorizedReadersAreRefused() throws {
         try withBench(rules: #"{"rules":{"open":{".read":true,".write":true}}}"#) { bench in
             let client = try bench.connect()
             try client.ask("q", listen("/shut"), gives: "permission_denied", Client.denied)
@@ -227,7 +227,7 @@ import Tree
     }
 
     /// Checks that a client receives no more data once a change elsewhere makes the rules deny its listen.
-    @Test func dataElsewhereEndsAListenBeforeItIsToldMore() throws {
+    @Test func dataElsewhereEndsAListenBeforeMoreIsSent() throws {
         let rules = #"{"rules":{"a":{".read":"root.child('isOpen').val() == true"}}}"#
         try withBench(rules: rules) { bench in
             try bench.write("isOpen", "true")
@@ -279,7 +279,7 @@ import Tree
     }
 
     /// Checks that requests that arrive while a worker prepares an answer wait for that answer.
-    @Test func whatComesBehindALargeReadWaits() throws {
+    @Test func requestsAfterALargeReadWait() throws {
         try withBench {
             $0.heavyRows = 5
         } _: { bench in

@@ -42,7 +42,7 @@ import Tree
         }
     }
 
-    @Test func requestsBehindALoginAreJudgedByIt() throws {
+    @Test func requestsAfterALoginAreJudgedByIt() throws {
         try withBench(rules: Self.rules) { bench in
             let client = try bench.connect()
             let numbers = try client.askTogether([
@@ -101,7 +101,7 @@ import Tree
         }
     }
 
-    @Test func anAdministratorMayBeJudgedAsSomebodyElse() throws {
+    @Test func anAdministratorMayBeJudgedAsAnotherUser() throws {
         try withBench(rules: Self.rules) { bench in
             let client = try bench.connect()
             try client.ask("auth", #"{"cred":"owner"}"#, gives: "ok", #"{"auth":null,"expires":null}"#)

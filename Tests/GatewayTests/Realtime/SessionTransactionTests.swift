@@ -64,7 +64,7 @@ import Tree
         }
     }
 
-    @Test func whoComesSecondWaitsUntilTheFirstIsDone() throws {
+    @Test func theSecondWaitsUntilTheFirstIsDone() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("3", over: "2"))
             #expect(eventually { waiting(bench) == 1 })
@@ -76,7 +76,7 @@ import Tree
         }
     }
 
-    @Test func elsewhereNobodyWaits() throws {
+    @Test func noWaitElsewhere() throws {
         try withContention { bench, _, second in
             try second.ask("p", #"{"p":"/m","d":1,"h":""}"#, gives: "ok")
             // A plain write does not wait either.
@@ -85,7 +85,7 @@ import Tree
         }
     }
 
-    @Test func whoHasTheSlotKeepsItWhileItFails() throws {
+    @Test func theHolderKeepsItsSlotWhileItFails() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("9", over: "5"))
             for value in 2...4 {
@@ -99,7 +99,7 @@ import Tree
     }
 
     /// Checks that a later request of a client sends the client's waiting transaction, so the request does not wait.
-    @Test func aRequestBehindSendsWhatWaits() throws {
+    @Test func aLaterRequestSendsTheWaitingOne() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("3", over: "1"))
             #expect(eventually { waiting(bench) == 1 })
@@ -110,7 +110,7 @@ import Tree
         }
     }
 
-    @Test func whoSendsMuchAtOnceDoesNotWait() throws {
+    @Test func manyRequestsAtOnceDoNotWait() throws {
         try withContention { bench, _, second in
             let numbers = try second.askTogether([("p", try put("3", over: "1")), ("g", #"{"p":"/n"}"#)])
             try second.expect(Client.ok(numbers[0]), Client.ok(numbers[1], "3"))
@@ -184,7 +184,7 @@ import Tree
 
     /// Checks that a waiting transaction of a disconnected client is dropped, and that the client's later writes are
     /// executed.
-    @Test func heldWritesOfWhoIsGoneAreDone() throws {
+    @Test func heldWritesOfClosedSessionsAreDone() throws {
         try withContention { bench, first, second in
             try refuse(second, bench)
             _ = try second.ask("p", put("3", over: "1"))
@@ -245,7 +245,7 @@ import Tree
         }
     }
 
-    @Test func whatWaitsIsNotDoneForWhoIsGone() throws {
+    @Test func waitingWritesOfClosedSessionsAreDropped() throws {
         try withContention { bench, first, second in
             try second.ask("p", put("3", over: "1"))
             #expect(eventually { waiting(bench) == 1 })
@@ -282,7 +282,7 @@ import Tree
     }
 
     /// Checks that a client whose write the rules would deny gets no slot, so no other client waits for it.
-    @Test func whoMayNotWriteGetsNoSlot() throws {
+    @Test func unauthorizedWritersGetNoSlot() throws {
         let rules = #"{"rules":{"n":{".read":true,".write":"auth != null"}}}"#
         try withBench(rules: rules) {
             $0.transactionSlotMilliseconds = 60_000
@@ -297,7 +297,7 @@ import Tree
         }
     }
 
-    @Test func nobodyWaitsWhereThatIsTurnedOff() throws {
+    @Test func noWaitWhereThatIsTurnedOff() throws {
         try withContention(slotMilliseconds: 0) { bench, _, second in
             try second.ask("p", put("3", over: "1"), gives: "ok")
             #expect(waiting(bench) == 0)

@@ -46,7 +46,7 @@ import Tree
         }
     }
 
-    @Test func whoMayNotWriteIsRefused() throws {
+    @Test func unauthorizedWritersAreRefused() throws {
         let rules = #"{"rules":{"a":{".write":true,".validate":"newData.isNumber()"}}}"#
         try withBench(rules: rules) { bench in
             let client = try bench.connect()
@@ -97,7 +97,7 @@ import Tree
     }
 
     /// Checks that the answers to writes that were committed together are sent together.
-    @Test func answersAreGathered() throws {
+    @Test func answersAreCollected() throws {
         try withBench { bench in
             let client = try bench.connect()
             let numbers = try client.askTogether((0..<50).map { ("p", #"{"p":"/a\#($0)","d":1}"#) })
@@ -224,7 +224,7 @@ import Tree
 
     // MARK: Long messages
 
-    @Test func longMessagesKeepTheirPlace() throws {
+    @Test func longMessagesKeepTheirOrder() throws {
         try withBench {
             $0.heavyBodyBytes = 300
         } _: { bench in

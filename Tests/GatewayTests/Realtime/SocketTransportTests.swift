@@ -69,7 +69,7 @@ import Testing
     }
 
     /// Checks that buffered messages are sent in one piece, before all later messages.
-    @Test func gatheredMessagesKeepTheirOrder() throws {
+    @Test func collectedMessagesKeepTheirOrder() throws {
         try withSocket { bench in
             try bench.test.on {
                 let transport = WebSocketSessionTransport(bench.exchange.content)

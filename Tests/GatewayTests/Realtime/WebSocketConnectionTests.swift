@@ -97,7 +97,7 @@ import Wire
     }
 
     /// A message above the limit ends the connection with the status 1009: as a frame, as fragments, or as segments.
-    @Test func longMessagesAreToldApart() {
+    @Test func longMessagesAreDistinguished() {
         let half = Array(repeating: UInt8(ascii: " "), count: 600)
         for bytes in [
             frame(half + half), frame(half, isFinal: false) + frame(half, opcode: 0),

@@ -38,7 +38,7 @@ import Testing
         return answers
     }
 
-    @Test func openGatewaysLetEverybodyRead() throws {
+    @Test func openGatewaysAllowAllReads() throws {
         let answer = try answer(.everyPage, "/a.json", ["Origin": "https://any.example"])
         #expect(answer.status == 200)
         #expect(answer.headers["access-control-allow-origin"] == "*")

@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func linksLeadNowhereUntilToldWhere() throws {
+    @Test func linksLeadNowhereWithoutAnAddress() throws {
         try withLoop { test in
             let link = LoopLink<Notebook>(test.loop)
             let reached = LoopBound(false)

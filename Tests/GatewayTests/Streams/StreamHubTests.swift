@@ -190,7 +190,7 @@ import Wire
     }
 
     /// Checks that a stream starts with a fresh value if the entry with the given seq belongs to another history.
-    @Test func otherHistoriesBeginAnew() throws {
+    @Test func otherHistoriesStartAgain() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let ids = EventIDs(bench.namespace.live, Path(splitting: "a"), bench.namespace.snapshot.rules)
             let client = try bench.open(lastEventID: ids.id(5, Array("another batch".utf8)))
@@ -210,7 +210,7 @@ import Wire
         }
     }
 
-    @Test func whatIsTooFarBackBeginsAnew() throws {
+    @Test func idsTooFarBackStartAgain() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 50) {
             $0.maxResumeEntries = 10
         } _: { bench in
@@ -245,7 +245,7 @@ import Wire
     }
 
     /// Checks that a client that loses its read permission while it waits receives a cancellation and not the value.
-    @Test func waitingClientsAreJudgedAnew() throws {
+    @Test func waitingClientsAreJudgedAgain() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let client = try bench.open(lastEventID: bench.id(6))
             #expect(try client.head().status == 200)
@@ -356,7 +356,7 @@ import Wire
         }
     }
 
-    @Test func resetsSendTheValueAnew() throws {
+    @Test func resetsResendTheValue() throws {
         try withHub { bench in
             let client = try bench.live()
             bench.namespace.reset(to: try JSONParser.parse("{\"a\":9}"), seq: 40)

@@ -36,7 +36,7 @@ import Tree
         }
     }
 
-    @Test func behindWhatWasSeen() {
+    @Test func afterTheSeenEvents() {
         let namespace = TestNamespace(seq: 10)
         for seq in [0, 1, 9, 10] as [Int64] { #expect(start(namespace, id(namespace, seq)) == after(seq)) }
     }
@@ -49,14 +49,14 @@ import Tree
 
     /// Checks that a bare seq, as in ids of the first version, gives no access to older events, but that a client that
     /// has seen an entry never receives an older value.
-    @Test func bareSeqsOfTheFirstVersionAreWaitedForAndBeginAnew() {
+    @Test func bareSeqsOfTheFirstVersionAreAwaitedAndStartAgain() {
         let namespace = TestNamespace(seq: 10)
         #expect(start(namespace, "11") == .waiting(11))
         #expect(start(namespace, "11-AAAA") == .fresh)
         for seq in 0...10 { #expect(start(namespace, "\(seq)") == .fresh) }
     }
 
-    @Test func idsOfOtherPlacesSayNothing() {
+    @Test func idsOfOtherPathsSayNothing() {
         let namespace = TestNamespace(seq: 10)
         #expect(start(namespace, id(namespace, 5, "b")) == .fresh)
         #expect(start(namespace, id(namespace, 5, "a/b")) == .fresh)
@@ -74,7 +74,7 @@ import Tree
 
     /// Checks that a stream starts with a fresh value under rules that depend on data: writes since then may not have
     /// been readable for the client.
-    @Test func unsteadyRulesBeginAnew() throws {
+    @Test func unsteadyRulesStartAgain() throws {
         let rules = try RuleSet(json: Array("{\"rules\":{\".read\":\"root.child('o').val() == true\"}}".utf8))
         let namespace = TestNamespace(seq: 10, rules: rules)
         #expect(start(namespace, id(namespace, 5)) == .fresh)
@@ -82,7 +82,7 @@ import Tree
         #expect(start(namespace, id(namespace, 5), isAdmin: true) == after(5))
     }
 
-    @Test func rulesThatChangedMeanwhileBeginAnew() throws {
+    @Test func rulesThatChangedMeanwhileStartAgain() throws {
         let namespace = TestNamespace(seq: 10)
         let old = id(namespace, 10)
         try namespace.adopt("{\"rules\":{\".read\":true}}")

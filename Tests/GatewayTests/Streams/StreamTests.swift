@@ -216,7 +216,7 @@ import Tree
         }
     }
 
-    @Test func eventsAreSkippedWhileBehind() throws {
+    @Test func eventsAreSkippedWhileLagging() throws {
         try withStream(buffer: 4_096) { bench in
             try bench.begin("v;", at: 0)
             try bench.fill()
@@ -263,7 +263,7 @@ import Tree
         }
     }
 
-    @Test func whoIsBehindBeginsAgainAnyway() throws {
+    @Test func laggingStreamsStartAgainAnyway() throws {
         try withStream(buffer: 4_096) { bench in
             try bench.begin("v;", at: 0)
             try bench.fill()
@@ -278,7 +278,7 @@ import Tree
 
     // MARK: The end
 
-    @Test func shutOutClientsAreToldAndClosed() throws {
+    @Test func shutOutClientsAreNotifiedAndClosed() throws {
         try withStream { bench in
             try bench.begin("v;", at: 0)
             try bench.on { stream, _ in stream.shutOut() }

@@ -73,7 +73,7 @@ import Tree
     }
 
     @Test(arguments: ContractStore.all)
-    func whoHoldsTheHeadWritesForSure(_ store: ContractStore) throws {
+    func theHolderOfTheHeadAlwaysWrites(_ store: ContractStore) throws {
         try store.with { opened in
             let (one, two) = (try opened.connect(), try opened.connect())
             defer {

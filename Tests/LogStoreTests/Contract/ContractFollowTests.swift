@@ -70,7 +70,7 @@ import Tree
     }
 
     @Test(arguments: ContractStore.all)
-    func fromEveryPlaceAndUpToEveryBound(_ store: ContractStore) throws {
+    func fromEveryPositionAndUpToEveryBound(_ store: ContractStore) throws {
         try store.with { opened in
             let one = try opened.connect()
             defer { one.close() }
@@ -141,7 +141,7 @@ import Tree
     }
 
     @Test(arguments: ContractStore.all)
-    func anotherHistoryIsTold(_ store: ContractStore) throws {
+    func anotherHistoryIsReported(_ store: ContractStore) throws {
         try store.with { opened in
             let one = try opened.connect()
             defer { one.close() }

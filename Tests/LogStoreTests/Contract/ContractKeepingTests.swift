@@ -47,7 +47,7 @@ import Tree
     }
 
     @Test(arguments: ContractStore.all)
-    func gatewaysGoOnBehindAnImport(_ store: ContractStore) throws {
+    func gatewaysContinueAfterAnImport(_ store: ContractStore) throws {
         try store.with { opened in
             let one = try opened.connect()
             defer { one.close() }

@@ -82,7 +82,7 @@ import Tree
     }
 
     @Test(arguments: ContractStore.all)
-    func anotherBatchAtTheSamePlaceIsNotIt(_ store: ContractStore) throws {
+    func anotherBatchAtTheSameSeqIsDifferent(_ store: ContractStore) throws {
         try store.with { opened in
             let one = try opened.connect()
             defer { one.close() }

@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func aLivingWorkersFeedIsNobodyElses() throws {
+    @Test func aLivingWorkersFeedIsNotClaimed() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
             let feed = try feeds.add("a")
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// Checks that a message is acknowledged in the same transaction that stores its dead message.
-    @Test func aMoveAndItsLettersAreOne() throws {
+    @Test func aMoveIsAtomicWithItsFailedMessages() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
             let claim = try #require(try feeds.claim(try feeds.add("a"), by: feeds.worker))
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func whoGivesNoSignOfLifeIsEnded() throws {
+    @Test func workersWithoutHeartbeatAreEnded() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
             let seen = try connection.feedHeartbeats(otherThan: feeds.worker)

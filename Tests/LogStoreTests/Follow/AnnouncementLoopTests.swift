@@ -145,7 +145,7 @@ import Tree
         }
     }
 
-    @Test func aLookThatFailsBeginsAnew() throws {
+    @Test func aFailedLookStartsAgain() throws {
         try withDatabase { url in
             try run(url, failingLooks: 5) { recorder, _ in
                 #expect(recorder.waits { $0.looks.count == 6 })

@@ -21,7 +21,7 @@ import Testing
         #expect(heard(subscription) == .init(), "each is heard once")
     }
 
-    @Test func aHeadThatWasTakenBackIsHeard() {
+    @Test func aRolledBackHeadIsNoticed() {
         let subscription = announcements.subscribe(to: .feeds)
         subscription.follow([1])
         announcements.notify(.commit(namespace: 1, head: 9))
@@ -40,7 +40,7 @@ import Testing
         #expect(heard(subscription).heads == [2: 2, 3: 4])
     }
 
-    @Test func eachKindIsHeardByThoseWhoAsked() {
+    @Test func eachKindReachesItsSubscribers() {
         let mirrors = announcements.subscribe(to: .mirrors)
         let feeds = announcements.subscribe(to: .feeds)
         announcements.notify(.mirrors)
@@ -53,7 +53,7 @@ import Testing
         #expect(heard(mirrors).wantsLook && heard(feeds).wantsLook)
     }
 
-    @Test func whoWaitsIsWoken() {
+    @Test func waitersAreWoken() {
         let subscription = announcements.subscribe(to: .mirrors)
         subscription.follow([1])
         let found = Condition<[AnnouncementSubscription.Heard]>([])

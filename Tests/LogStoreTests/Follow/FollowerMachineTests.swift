@@ -49,7 +49,7 @@ import Tree
 
     // MARK: Pages
 
-    @Test func theFirstPageIsBehindTheCursor() throws {
+    @Test func theFirstPageFollowsTheCursor() throws {
         var machine = FollowerMachine(
             at: LogCursor(seq: 41), through: 99,
             settings: settings {
@@ -95,7 +95,7 @@ import Tree
         #expect(try page(&machine, log) == ["entries 1,2 @2"])
     }
 
-    @Test func nothingIsAskedForBehindTheBound() throws {
+    @Test func nothingIsRequestedAfterTheBound() throws {
         var log = ModelLog()
         log.append(count: 9)
         var machine = FollowerMachine(at: LogCursor(seq: 0), through: 4, settings: settings { $0.pageEntries = 3 })
@@ -126,7 +126,7 @@ import Tree
     ]
 
     @Test(arguments: kinds)
-    func kindsComeApartInTheirPlaces(kinds: [ModelLog.Kind], events: [String]) throws {
+    func kindsComeSeparatelyInOrder(kinds: [ModelLog.Kind], events: [String]) throws {
         var log = ModelLog()
         log.append(kinds)
         var apart = FollowerMachine(at: LogCursor(seq: 0), settings: settings { $0.separatesKinds = true })
@@ -182,7 +182,7 @@ import Tree
         #expect(try page(&plain, log) == ["end unknown @2"])
     }
 
-    @Test func pruningUpToTheCursorHarmsNobody() throws {
+    @Test func pruningUpToTheCursorIsHarmless() throws {
         var log = ModelLog()
         log.append(count: 8)
         log.prune(before: 6)
@@ -195,7 +195,7 @@ import Tree
 
     /// Checks that a position counts as missing if the entry before the oldest is pruned and its batch was not kept:
     /// whether the log continues from that position is unknown.
-    @Test func aPlaceThatNobodyKnowsIsMissing() throws {
+    @Test func anUnknownPositionIsMissing() throws {
         var log = ModelLog()
         log.append(count: 8)
         log.prune(before: 6)
@@ -224,7 +224,7 @@ import Tree
         #expect(pageRequest(&machine) == asked)
     }
 
-    @Test func gapsAreReportedToWhoeverWantsToKnow() throws {
+    @Test func gapsAreReportedOnRequest() throws {
         var log = ModelLog()
         log.append(count: 9)
         log.prune(before: 3)
@@ -283,7 +283,7 @@ import Tree
         #expect(try page(&same, log) == ["end 0 @0"])
     }
 
-    @Test func whoDoesNotCheckFollowsTheNumbers() throws {
+    @Test func readersWithoutChecksFollowTheNumbers() throws {
         var log = ModelLog()
         log.append(count: 4)
         let known = log.end

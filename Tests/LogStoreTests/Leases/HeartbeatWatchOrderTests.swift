@@ -115,7 +115,7 @@ import Testing
     }
 
     /// Checks that an ended lease is forgotten. A new lease has another id.
-    @Test func whoIsNotSeenIsForgotten() {
+    @Test func absentGatewaysAreForgotten() {
         var watch = watch()
         let heartbeat = GatewayHeartbeat(gateway: "g", heartbeat: 1, seenAt: "")
         for look in 0..<4 as Range<Int64> {

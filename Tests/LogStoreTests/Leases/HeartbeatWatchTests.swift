@@ -48,7 +48,7 @@ import Testing
         #expect(watch.look([heartbeat("a", 1)], asked: 1_000_000, answered: 1_000_000).isEmpty)
     }
 
-    @Test func aWatcherThatStoodStillBeginsAnew() {
+    @Test func aStalledWatcherStartsAgain() {
         var watch = watch()
         for look in 0..<4 as Range<Int64> {
             #expect(watch.look([heartbeat("a", 1)], asked: look * 200, answered: look * 200).isEmpty)
@@ -57,7 +57,7 @@ import Testing
         #expect(looksUntilDead(&watch, from: 60_200, [heartbeat("a", 1)]) == 4)
     }
 
-    @Test func aWatcherWhoseLookFailedBeginsAnew() {
+    @Test func aWatcherStartsAgainAfterAFailedLook() {
         var watch = watch()
         for look in 0..<4 as Range<Int64> {
             _ = watch.look([heartbeat("a", 1)], asked: look * 200, answered: look * 200)
@@ -68,7 +68,7 @@ import Testing
 
     /// Checks that slow answers do not shorten the expiry: the database reads a value at an unknown moment between
     /// request and answer.
-    @Test func slowAnswersAreNotHeldAgainstAnybody() {
+    @Test func slowAnswersExpireNoGateway() {
         var watch = watch()
         #expect(watch.look([heartbeat("a", 1)], asked: 0, answered: 400).isEmpty)
         #expect(watch.look([heartbeat("a", 1)], asked: 500, answered: 900).isEmpty)

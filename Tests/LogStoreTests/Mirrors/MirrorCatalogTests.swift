@@ -139,7 +139,7 @@ import Tree
 
     /// Checks that a gateway that cannot reach a mirror's database reports this only while no other gateway runs the
     /// mirror.
-    @Test func whoRunsAMirrorKnowsBetter() throws {
+    @Test func theRunnerOfAMirrorKnowsBetter() throws {
         try withSession { connection in
             let record = try connection.make()
             let mirror = try connection.addMirror(record.id, name: "m", definition: definition, target: "env:DB")
@@ -164,7 +164,7 @@ import Tree
         }
     }
 
-    @Test func statusesTellCursorAndLag() throws {
+    @Test func statusesReportCursorAndLag() throws {
         try withSession { connection in
             let record = try connection.make()
             var writer = BatchWriter(record)

@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func recordsThatAreWrittenAnewHaveNone() throws {
+    @Test func rewrittenRecordsHaveNone() throws {
         try withTarget { connection in
             try store(connection, ["/a", "/a/b", "/a/b/c", "/ab", "/x"].map { error($0) })
             try connection.pipeline([MirrorErrors.removeStep(["/x", "/none"], of: table)])

@@ -34,7 +34,7 @@ import Testing
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
     }
 
-    @Test func targetsHaveTheTablesOfTheHome() throws {
+    @Test func targetsHaveTheTablesOfThePrimary() throws {
         var tables = ""
         var target: [String] = []
         try TestDatabase.withEmpty { url in

@@ -11,7 +11,7 @@ import Testing
         return rounds.firstIndex { approach.isNear(entries: 10_000, milliseconds: $0) }
     }
 
-    @Test func roundsGoOnWhileTheyGetShorter() {
+    @Test func roundsContinueWhileTheyGetShorter() {
         #expect(Self.last(of: [9_000, 3_000, 900, 300, 120, 50, 40]) == 5)
         #expect(Self.last(of: [9_000, 3_000, 900, 700, 300, 100]) == 3)
         #expect(Self.last(of: [900, 600, 440, 400, 10]) == 3)

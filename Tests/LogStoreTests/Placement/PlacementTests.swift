@@ -25,7 +25,7 @@ import Tree
         }
     }
 
-    @Test func aPlacedNamespaceIsNotMadeInTheHome() throws {
+    @Test func aPlacedNamespaceIsNotCreatedInThePrimary() throws {
         try withSession { primary in
             try primary.addDatabase(Self.record("b"))
             try primary.setPlacement("n", in: "b")
@@ -39,7 +39,7 @@ import Tree
         }
     }
 
-    @Test func whatCannotBePlaced() throws {
+    @Test func placementsThatAreRefused() throws {
         try withSession { primary in
             #expect(Self.isMisplaced { try primary.setPlacement("n", in: "b") })
             try primary.addDatabase(Self.record("b"))
@@ -67,7 +67,7 @@ import Tree
 
     /// Checks that only one succeeds if one session creates a namespace in the primary database while another assigns it
     /// elsewhere.
-    @Test func neverInTwoPlaces() throws {
+    @Test func neverInTwoDatabases() throws {
         try withDatabase { url in
             let primary = try LogConnection(url)
             defer { primary.close() }
@@ -122,7 +122,7 @@ import Tree
     }
 
     /// Checks that lookups during a complete reload find either the old or the new placement, never none.
-    @Test func aMapIsReadAnewWhileItIsAsked() throws {
+    @Test func aMapIsReloadedWhileItIsUsed() throws {
         try withDatabase { url in
             let primary = try LogConnection(url)
             defer { primary.close() }
@@ -166,7 +166,7 @@ import Tree
         }
     }
 
-    @Test func gatewaysPlaceNothing() throws {
+    @Test func gatewaysSetNoPlacement() throws {
         try withSession { primary in
             try primary.addDatabase(Self.record("b"))
             try primary.sql.executeScript("set session authorization pathmirror_gateway")
@@ -217,7 +217,7 @@ import Tree
 
     /// Checks that a long reader of the log delays only the cleanup of a removed namespace: other sessions can write
     /// and create tables.
-    @Test(arguments: [false, true]) func aLongReaderKeepsNobodyFromWriting(isMove: Bool) throws {
+    @Test(arguments: [false, true]) func aLongReaderBlocksNoWriter(isMove: Bool) throws {
         try withGone { url, connection, reader, other, gone in
             let stays = try #require(try connection.namespace(named: "stays", creating: true))
             var writer = BatchWriter(stays)
@@ -261,7 +261,7 @@ import Tree
     }
 
     /// Checks that an interrupted removal of tables is continued, as is a prune that was begun there.
-    @Test(arguments: [false, true]) func aRemovalThatWasCutShortGoesOn(isPruned: Bool) throws {
+    @Test(arguments: [false, true]) func anInterruptedRemovalResumes(isPruned: Bool) throws {
         try withGone { url, connection, reader, other, gone in
             try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(gone), 68000, 1000)")
             let before = try partitions(of: gone, other)

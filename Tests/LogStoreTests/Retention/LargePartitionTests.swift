@@ -145,7 +145,7 @@ import Tree
     }
 
     /// Checks that partitions left by an earlier round are dropped even if a reader blocks the next step.
-    @Test func whatIsLeftGoesWhileSomebodyHoldsBackTheNextStep() throws {
+    @Test func leftoversGoWhileTheNextStepIsHeldBack() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
                 connection,
@@ -160,7 +160,7 @@ import Tree
 
     /// Checks that partitions that a reader needs, as after a forced prune, are neither retried nor reported as
     /// failures.
-    @Test func whatIsLeftIsNotTriedWhileSomebodyNeedsIt() throws {
+    @Test func leftoversInUseAreNotTried() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
                 connection,
@@ -301,7 +301,7 @@ import Tree
     }
 
     /// Checks that a scan waits for an insert in progress in its partition.
-    @Test func anInsertUnderWayIsWaitedFor() throws {
+    @Test func anInsertInFlightIsAwaited() throws {
         let entries = "unnest(array(select generate_series(1, 39)) || array(select generate_series(50, 89)))"
         try Self.withLargeAt(entries: entries) { (connection, namespace, url) throws in
             try Self.asOwner(connection, "update pathmirror.retention set keep_seconds = null, keep_entries = 5")
@@ -351,7 +351,7 @@ import Tree
     }
 
     /// Checks that a manual prune does not drop a partition that continues after the claimed end.
-    @Test func aPruneDropsNoPartitionThatGoesOn() throws {
+    @Test func aPruneDropsNoPartitionThatContinues() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(connection, "update pathmirror.namespace set partitioned_to = 51")
             try connection.sql.executeScript("reset session authorization")

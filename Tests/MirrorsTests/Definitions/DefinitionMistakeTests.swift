@@ -263,7 +263,7 @@ import Testing
     }
 
     /// Checks that all mistakes of a file are reported together, in the order of its mirrors.
-    @Test func allAreToldAtOnce() {
+    @Test func allAreReportedAtOnce() {
         let found = mistakes(
             """
             [{"name": "a b", "path": "/{k}", "columns": {"x": "int", "k": "text"}, "indexes": ["z"]},
@@ -276,7 +276,7 @@ import Testing
     }
 
     /// Checks that a column with a mistake is not also reported as missing.
-    @Test func aMistakeIsToldOnce() {
+    @Test func aMistakeIsReportedOnce() {
         let found = mistakes(
             #"""
             {"name": "a", "path": "/{k}", "columns": {"at": {"type": "timestamptz", "path": "x.y"}}, "indexes": ["at"]}
@@ -284,7 +284,7 @@ import Testing
         #expect(found.count == 1 && found[0].contains("columns.at.path"), "\(found)")
     }
 
-    @Test func aPlaceIsCountedInBytesAndLines() {
+    @Test func aPositionIsCountedInBytesAndLines() {
         #expect(mistakes("{\r\n\"name\": \"é🎈\",\n\t\"path\": \"/{k}\"}")[0].hasPrefix("2:9: name: "))
         #expect(mistakes("{\"name\": \"a\", \"é🎈\": 1, \"path\": \"/{k}\"}")[0].hasPrefix("1:15: é🎈: "))
         #expect(mistakes("{\"comment\": \"é🎈\", \"name\": 5, \"path\": \"/{k}\"}")[0].hasPrefix("1:31: name: "))

@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func aColumnThatIsGoneIsToldAsPostgreSQLTellsIt() throws {
+    @Test func aMissingColumnIsReportedAsPostgreSQLReportsIt() throws {
         try MirrorBench.with { bench in
             try bench.set("/v/1/a", Self.record)
             try bench.apply(Self.mirror)

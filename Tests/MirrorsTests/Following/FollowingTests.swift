@@ -184,7 +184,7 @@ import Tree
         }
     }
 
-    @Test func aLockedTableIsWaitedForAndTheOthersGoOn() throws {
+    @Test func aLockedTableIsAwaitedAndTheOthersContinue() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "free", "path": "/x/{k}"}"#)
             try bench.apply(#"{"name": "held", "path": "/x/{k}"}"#)

@@ -143,7 +143,7 @@ import Tree
     }
 
     /// Checks more waiting records than are tried at once.
-    @Test func manyRowsWaitAndOthersGoOn() throws {
+    @Test func manyRowsWaitAndOthersContinue() throws {
         try withOrders("", keepingErrors: 2) { bench in
             let items = (0..<1_200).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
             try bench.set("/orders/o1", "{\"items\": {\(items)}}")

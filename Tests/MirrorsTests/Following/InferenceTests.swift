@@ -22,7 +22,7 @@ import Tree
     private struct Stopped: Error {}
 
     /// Checks that a caller can stop the inference through the progress callback, and that nothing is proposed then.
-    @Test func toldAndStopped() throws {
+    @Test func notifiedAndStopped() throws {
         try MirrorBench.with { bench in
             try bench.set("/a", #"{"x": {"n": 1}, "y": {"n": 2}}"#)
             let log = try LogConnection(bench.url)
@@ -162,7 +162,7 @@ import Tree
     }
 
     /// Checks that the proposal names a record in which a common field is missing.
-    @Test func whoLacksAField() throws {
+    @Test func recordsThatLackAField() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1, "z": 1}, "b": {"x": 2, "y": 1}, "c": {"y": 2}}"#)
             let found = try infer(bench, "/v").evidence.map { "\($0.column) \($0.present) \($0.missing ?? "-")" }
@@ -172,7 +172,7 @@ import Tree
         }
     }
 
-    @Test func namesThatMeetAreToldApart() throws {
+    @Test func equalNamesAreDistinguished() throws {
         try MirrorBench.with { bench in
             try bench.set("/list", #"{"k": {"a b": 1, "a-b": 2, "aB": 3, "é": 4, "rest": 5, "list_id": 6}}"#)
             let names = try infer(bench, "/list").definition
@@ -201,7 +201,7 @@ import Tree
         }
     }
 
-    @Test func placesOfAllKindsAreLeftToTheRest() throws {
+    @Test func pathsOfAllKindsAreLeftToTheRest() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1, "odd": true}, "b": {"x": 2, "odd": 1}, "c": {"x": 3, "odd": "t"}}"#)
             let found = try infer(bench, "/v")

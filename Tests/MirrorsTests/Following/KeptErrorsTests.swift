@@ -62,7 +62,7 @@ import Testing
     }
 
     /// Checks that a row that is written when records are read again has the seq and time of an entry.
-    @Test func whoLooksAgainSaysWhen() throws {
+    @Test func theNextLookIsScheduled() throws {
         try MirrorBench.with { bench in
             try bench.apply(mirror("m", keeping: 10))
             try bench.script("alter table mirror.m add constraint small check (x < 5)")

@@ -463,7 +463,7 @@ import Testing
         }
     }
 
-    @Test func entriesAreAppliedAgainFromAPlace() throws {
+    @Test func entriesAreAppliedAgainFromAPosition() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.first)
             try bench.set("/v/a", #"{"x": 1}"#)

@@ -15,7 +15,7 @@ import Tree
     /// Checks that a mirror continues while its table is rebuilt, and that the new table contains the changes made
     /// meanwhile.
     @Test(arguments: [#""keeps": "changes""#, #""deleted": "soft""#])
-    func itGoesOnMeanwhile(kind: String) throws {
+    func itContinuesMeanwhile(kind: String) throws {
         try MirrorBench.with { bench in
             let text = Self.posts.replacing(#""keeps": "changes""#, with: kind)
             for number in 0..<30 { try bench.set("/posts/k\(number % 5)/stars", "\(number)") }
@@ -219,7 +219,7 @@ import Tree
     }
 
     /// Checks that user-defined indexes are recreated on the new table.
-    @Test func handmadeIndexesAreKept() throws {
+    @Test func userDefinedIndexesAreKept() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/k/stars", "1")
             try bench.apply(Self.posts)

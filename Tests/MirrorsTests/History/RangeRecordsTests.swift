@@ -40,7 +40,7 @@ import Tree
     }
 
     /// Checks that the number of queried paths is bounded, and that the paths of an entry are queried together.
-    @Test func placesOfOneQuestion() {
+    @Test func prefixesOfOneQuestion() {
         let entries = (0..<30).map { entry in (0..<2).map { replaced(key("p\(entry)-\($0)")) } }
         let prefixes = RangeRecords().unknownPrefixes(of: entries)
         #expect(prefixes.count == 50 && Set(prefixes).count == 50)
@@ -80,7 +80,7 @@ import Tree
     }
 
     /// Checks that nested paths share their knowledge of records.
-    @Test func placesInPlaces() {
+    @Test func prefixesInPrefixes() {
         var ranges = RangeRecords()
         ranges.take([(0, "a/b/x"), (0, "c/d/y"), (1, "a/b/x")], of: [[], key("a/b")])
         ranges.add(key("a/b/z"))

@@ -115,7 +115,7 @@ import Tree
         #expect(pending.needsTree == !expected.isEmpty)
     }
 
-    @Test func whatIsReloadedIsNotToldOneByOne() throws {
+    @Test func reloadedRowsAreNotReportedOneByOne() throws {
         var pending = PendingChanges(try PathPattern("/{j}/{k}"))
         pending.take(try entry(1, [("/x", "null")], isBulk: true))
         pending.take(try entry(2, [("/x/y", "1"), ("/z/y", "2")]))

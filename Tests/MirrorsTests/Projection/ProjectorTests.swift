@@ -124,7 +124,7 @@ import Tree
         #expect(leaf.map { $0.cells.map(shown) } == ["true", "3", "NULL"])
     }
 
-    @Test func severalMisfitsAreAllNamed() throws {
+    @Test func severalConversionErrorsAreAllNamed() throws {
         let columns = #""a": "bigint", "b": "boolean", "c": {"type": "text", "not null": "error"}, "d": "date""#
         let (row, errors) = try project(columns, #"{"a": "x", "b": 1, "d": {"e": 1}}"#)
         #expect(row == nil)

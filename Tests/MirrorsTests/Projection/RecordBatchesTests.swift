@@ -77,7 +77,7 @@ import Tree
     }
 
     /// Checks that a failure of the reader is reported after the records that were read.
-    @Test func failuresAreTold() throws {
+    @Test func failuresAreReported() throws {
         try MirrorBench.with { bench in
             try bench.set("/", Self.records(3_000))
             let source = try LogConnection(bench.url)

@@ -130,7 +130,7 @@ import Tree
         #expect(known.name(of: [Key("ada"), Key("bob"), Key("eve")]) == nil && known.name(of: []) == nil)
     }
 
-    @Test func namesThatDifferFromPlaceToPlaceAreKeys() throws {
+    @Test func namesThatDifferAmongBranchesAreKeys() throws {
         let names = ["ada", "bob", "cyd", "dee"]
         let branches = { (value: String) in
             try (0..<8).map { position in
@@ -174,7 +174,7 @@ import Tree
         #expect(Shape([try Self.node("{\(sections.joined(separator: ","))}")]) == .record)
     }
 
-    @Test func evidenceNamesPlaces() throws {
+    @Test func evidenceNamesPaths() throws {
         var inference = TreeInference(limit: 1_000)
         let others = (1...48).map { ",\"d\($0)\":{\"n\":\($0)}" }.joined()
         inference.takeChildren(

@@ -86,7 +86,7 @@ import Tree
     }
 
     /// Checks that one text among times makes the column a timestamp, including the number that then means 1970.
-    @Test func aNumberThatNobodyMeansAmongTimes() throws {
+    @Test func anOddNumberAmongTimes() throws {
         let found = (0..<20).map { number -> ColumnSurvey.Found in
             let value: Node =
                 switch number {

@@ -12,7 +12,7 @@ import Tree
 @Suite struct MirrorWorkTests {
     /// Checks that a mirror that was blocked and becomes free just when waiting records are tried does not first catch
     /// up with all entries that it has missed.
-    @Test func aMirrorThatIsBehindDoesNotComeAlong() throws {
+    @Test func aLaggingMirrorDoesNotComeAlong() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "b_orders", "path": "/orders/{o}", "columns": {"by": "text"}}"#)
             try bench.apply(#"{"name": "a_items", "path": "/items/{o}", "columns": {"n": "bigint"}}"#)

@@ -4,7 +4,7 @@ extension EndToEnd {
     /// Compares random work of two clients with a plain model. `PATHMIRROR_MODEL_ROUNDS` sets the number of rounds for
     /// a campaign, and `PATHMIRROR_MODEL_SEED` its first seed.
     @Suite(.serialized) struct Model {
-        @Test func whatListenersAreToldIsWhatTheServerHas() async throws {
+        @Test func listenersReceiveTheServersState() async throws {
             try await run(hasFaults: false)
         }
 

@@ -51,7 +51,7 @@ extension EndToEnd {
             } throws: { ($0 as? DatabaseError)?.code == .unavailable }
         }
 
-        @Test func purgedWritesAreTakenBack() async throws {
+        @Test func purgedWritesAreRolledBack() async throws {
             let ground = try Ground()
             let ref = ground.client()
             let values = ref.recordValues()
@@ -81,7 +81,7 @@ extension EndToEnd {
         }
 
         /// A refused disconnect operation has no effect, neither at the server nor for the client's own listeners.
-        @Test func refusedOperationsAreNotTold() async throws {
+        @Test func refusedOperationsAreNotReported() async throws {
             let ground = try Ground()
             let ref = ground.gateway.client().reference(withPath: "readonly/presence")
             let values = ref.recordValues()

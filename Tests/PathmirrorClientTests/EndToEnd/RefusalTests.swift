@@ -50,7 +50,7 @@ extension EndToEnd {
             #expect(text.components(separatedBy: "There is no connection to http://127.0.0.1:1").count == 2)
         }
 
-        @Test func invalidValuesAreErrorsToWhoWaits() async throws {
+        @Test func invalidValuesAreErrorsForTheCaller() async throws {
             let ref = TestDatabases.offline().reference()
             await #expect {
                 try await ref.setValue(["a.b": 1])

@@ -110,7 +110,7 @@ extension EndToEnd {
         }
 
         /// After a restart a large listen is resumed after the data on disk.
-        @Test func aRestartedAppGoesOnWhereItWas() async throws {
+        @Test func aRestartedAppResumesWhereItWas() async throws {
             let ground = try Ground()
             let directory = TemporaryFolder.path("client-resuming")
             defer { TemporaryFolder.remove(directory) }

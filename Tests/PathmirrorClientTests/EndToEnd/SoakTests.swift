@@ -7,7 +7,7 @@ extension EndToEnd {
     /// over a network that fails. A failed round is reported, and the next one begins.
     @Suite(.enabled(if: ModelSettings.minutes != nil, "only asked for by scripts/client-soak"))
     struct Soak {
-        @Test func whatListenersAreToldIsWhatTheServerHas() async throws {
+        @Test func listenersReceiveTheServersState() async throws {
             let gateway = try #require(TestGateway.current)
             let minutes = try #require(ModelSettings.minutes)
             let end = ContinuousClock.now + .seconds(minutes * 60)

@@ -9,7 +9,7 @@ import Testing
 
 /// Checks that tasks that wait for a database are notified when it ends.
 @Suite(.timeLimit(.minutes(3))) struct ClosingTests {
-    @Test(arguments: [false, true]) func thoseWhoWaitAreTold(isPersistent: Bool) async throws {
+    @Test(arguments: [false, true]) func waitersAreNotified(isPersistent: Bool) async throws {
         let folder = TemporaryFolder.path("closing")
         defer { TemporaryFolder.remove(folder) }
         // This server greets and answers nothing.

@@ -80,7 +80,7 @@ import Wire
 
     /// A server without data for a listen only acknowledges it, after the answers to earlier writes at that path: the
     /// path's value is then null, not the value of the first write.
-    @Test func nothingIsLeftBehindAnsweredWrites() async throws {
+    @Test func answeredWritesLeaveNothing() async throws {
         let held = MutexBox([ClientRequest]())
         let server = try ScriptedServer { request, peer in
             guard request.action.isAboutA else { return ScriptedServer.accept(request, peer) }
@@ -135,7 +135,7 @@ import Wire
     }
 
     /// Data without a listen is neither delivered nor kept.
-    @Test func dataForNobody() async throws {
+    @Test func dataWithoutListeners() async throws {
         let folder = TemporaryFolder.path("odd-server")
         defer { TemporaryFolder.remove(folder) }
         let server = try ScriptedServer { request, peer in

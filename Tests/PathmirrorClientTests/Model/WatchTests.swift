@@ -75,7 +75,7 @@ import Tree
         #expect(watch.problems == [])
     }
 
-    @Test func aChangeBehindAnother() throws {
+    @Test func aChangeAfterAnother() throws {
         for previous in [nil, Self.a, Self.b, Self.c] {
             let events: [Report] = [
                 (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "1"),
@@ -87,7 +87,7 @@ import Tree
 
     /// An added child names a sibling that moves there only later in the step. Its predecessor among the former
     /// children is accepted, too, as steps can't always be distinguished.
-    @Test func comingBehindWhatMoves() throws {
+    @Test func comingAfterMovedChildren() throws {
         for (previous, isRight) in [(Self.a, true), (Self.b, true), (nil, false)] {
             let events: [Report] = [
                 (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "2"),

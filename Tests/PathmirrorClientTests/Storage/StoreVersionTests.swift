@@ -10,7 +10,7 @@ import Wire
 /// Checks files of older versions of the library.
 @Suite struct StoreVersionTests {
     /// Files of version 1 lack the log positions of data.
-    @Test func aFileOfVersionOneGoesOn() throws {
+    @Test func aFileOfVersionOneIsAccepted() throws {
         let folder = TemporaryFolder.path("store-older")
         defer { TemporaryFolder.remove(folder) }
         let path = folder + "/store"
@@ -39,7 +39,7 @@ import Wire
     }
 
     /// Files of version 2 lack the run of the app that made a write: such a write is sent without a name.
-    @Test func aFileOfVersionTwoGoesOn() throws {
+    @Test func aFileOfVersionTwoIsAccepted() throws {
         let folder = TemporaryFolder.path("store-older")
         defer { TemporaryFolder.remove(folder) }
         let path = folder + "/store"

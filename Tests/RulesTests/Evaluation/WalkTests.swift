@@ -54,7 +54,7 @@ import Tree
         #expect(try read(text, "") == ["denied"])
     }
 
-    @Test func anErrorCountsAsFalseAndTheWalkGoesOn() throws {
+    @Test func anErrorCountsAsFalseAndTheWalkContinues() throws {
         let text = "{\"rules\":{\".read\":\"data.val() > 1\",\"a\":{\".read\":\"data.val() < 5\"}}}"
         #expect(try read(text, "a", data: "{\"a\":3}") == [".read /=error", ".read /a=true", "allowed"])
     }
@@ -95,7 +95,7 @@ import Tree
                 == [".write /a=true", ".validate /a=false", "denied"])
     }
 
-    @Test func aWriteMustBeGrantedAtOrAboveItsPlace() throws {
+    @Test func aWriteMustBeGrantedAtOrAboveItsPath() throws {
         let text = "{\"rules\":{\"a\":{\"b\":{\".write\":true}}}}"
         #expect(try write(text, [("a/b", "1")]) == [".write /a/b=true", "allowed"])
         #expect(try write(text, [("a/b/c/d", "1")]) == [".write /a/b=true", "allowed"])
@@ -103,7 +103,7 @@ import Tree
         #expect(try write(text, [("", "1")]) == ["denied"])
     }
 
-    @Test func ofAnUpdateAllPlacesMustBeAllowed() throws {
+    @Test func allPathsOfAnUpdateMustBeAllowed() throws {
         let text =
             "{\"rules\":{\"$x\":{\".write\":\"newData.parent().child('b').exists()\",\".validate\":\"newData.isNumber()\"}}}"
         // Each rule sees the tree with all the changes.
@@ -134,7 +134,7 @@ import Tree
                 == [".write /=true", ".validate /x/y=true", "allowed"])
     }
 
-    @Test func whoDecidedIsNamed() throws {
+    @Test func theDecidingRuleIsNamed() throws {
         let rules = try rules("{\"rules\":{\"a\":{\".read\":\"1 == 1\"},\"b\":{\".write\":\"false\"}}}")
         let granted = rules.explainRead("a/b", root: .null, auth: user, now: 0)
         #expect(granted.deciding?.pattern == "/a" && granted.description.hasSuffix("Allowed, by .read of /a (1:25).\n"))

@@ -77,7 +77,7 @@ import Tree
             ("/a/{j}/b/{k}", ["1", "2"], "/a/1/b/2"), ("/a/{j}/b/{k}/c", ["1", "2"], "/a/1/b/2/c"),
             ("/{j}/{k}", ["1"], "/1"),
         ] as [(String, [String], String)])
-    func thePlaceAboveAllRecordsOfSomeKeys(pattern: String, captured: [String], path: String) throws {
+    func thePathAboveAllRecordsOfSomeKeys(pattern: String, captured: [String], path: String) throws {
         #expect(try PathPattern(pattern).path(above: keys(captured)) == Path(splitting: path))
     }
 }

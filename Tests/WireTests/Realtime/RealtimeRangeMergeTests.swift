@@ -55,7 +55,7 @@ import Tree
     }
 
     /// Clients omit from their text a priority that sorts after all keys. The range is then sent again.
-    @Test func aPriorityBehindAllKeysIsHashed() throws {
+    @Test func aPriorityAfterAllKeysIsHashed() throws {
         let node = try JSONParser.parse("{\"-Nabc\":{\"n\":1},\".priority\":7}")
         let quirk = try #require(
             CompoundHash(posts: [Path(splitting: "-Nabc/n")], hashes: ["7CupojRQAm1o2d7fhQPQl134vxg=", ""]))

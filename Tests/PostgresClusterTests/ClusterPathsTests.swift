@@ -5,7 +5,7 @@ import Testing
 @testable import PostgresCluster
 
 /// Checks that every data directory works or is refused with one sentence.
-@Suite(.timeLimit(.minutes(20))) struct PlaceTests {
+@Suite(.timeLimit(.minutes(20))) struct ClusterPathsTests {
     @Test(arguments: [
         ("long", String(repeating: "long-name/", count: 12) + "end"),
         ("odd", "it's a \"path\", with spaces"),
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() == 0, "needs root to start as another user"))
-    func runsAsWhoeverOwnsTheCluster() throws {
+    func runsAsTheOwnerOfTheCluster() throws {
         let folder = ClusterFolder("owner")
         try folder.start().stop()
         let other: uid_t = 54321
