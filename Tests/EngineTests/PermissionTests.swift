@@ -107,14 +107,14 @@ import Tree
 
     /// The identity that made a write is informed at once that it was committed. Other callers are judged first, and
     /// learn nothing if the rules refuse the write.
-    @Test(arguments: [.user("uid ada"), .nobody, .administrator, nil] as [WriterIdentity?])
+    @Test(arguments: [.user("uid ada"), .anonymous, .administrator, nil] as [WriterIdentity?])
     func completedWritesAreReportedToTheirWriter(owner: WriterIdentity?) throws {
         let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
         var done = DoneWrites()
         let isSet = done.set("writer-1", multirange: "{[1,2),[3,4)}", seq: 6, owner)
         #expect(isSet)
         let callers: [(AuthContext, WriterIdentity)] = [
-            (Self.user("ada"), .user("uid ada")), (Self.user("eve"), .user("uid eve")), (.unauthenticated, .nobody),
+            (Self.user("ada"), .user("uid ada")), (Self.user("eve"), .user("uid eve")), (.unauthenticated, .anonymous),
         ]
         for (auth, identity) in callers {
             func text(_ write: Write) throws -> String {

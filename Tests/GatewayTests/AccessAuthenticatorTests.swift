@@ -77,7 +77,7 @@ struct AccessAuthenticatorTests {
 
     // MARK: Without tokens
 
-    @Test func `no credential is nobody`() throws {
+    @Test func `a caller without credential is anonymous`() throws {
         let identity = try Setting().ask(nil).get()
         #expect(identity.context.auth.isNull)
         #expect(!identity.context.isAdmin)
@@ -85,7 +85,7 @@ struct AccessAuthenticatorTests {
         #expect(identity.name == nil)
     }
 
-    @Test func `secrets, each in its place`() throws {
+    @Test func `secrets, each in its parameter`() throws {
         let setting = try Setting()
         for namespace in ["db", "other"] {
             let identity = try setting.ask(Self.administrator, namespace: namespace).get()
@@ -148,7 +148,7 @@ struct AccessAuthenticatorTests {
         #expect(setting.server.fetches == 1)
     }
 
-    @Test func `a claim makes nobody an administrator`() throws {
+    @Test func `a claim makes no user an administrator`() throws {
         let token = try Self.idToken(
             Self.idClaims {
                 $0["admin"] = true
@@ -365,7 +365,7 @@ struct AccessAuthenticatorTests {
         }
     }
 
-    @Test func `the log says who, without secrets`() throws {
+    @Test func `the log names the caller, without secrets`() throws {
         let setting = try Setting()
         let text = { (identity: Identity) in
             String(decoding: identity.origin(via: .rest, address: "192.0.2.1").json, as: UTF8.self)

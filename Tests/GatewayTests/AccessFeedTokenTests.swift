@@ -50,7 +50,7 @@ struct AccessFeedTokenTests {
 
     /// Checks that rules, settings and operators' pages treat the holder of a feed token as a caller without a
     /// credential.
-    @Test func `it is nobody otherwise`() throws {
+    @Test func `it is anonymous otherwise`() throws {
         let identity = try Base.Setting().ask(token(), isLoopback: true, isForFeed: true).get()
         #expect(identity.isAnonymous && identity.uid == nil && !identity.context.isAdmin)
         #expect(identity.context.auth.isNull)
@@ -91,7 +91,7 @@ struct AccessFeedTokenTests {
         #expect(try setting.ask(Base.database, isForFeed: true).get().feed == nil)
     }
 
-    @Test func `it acts as nobody else`() throws {
+    @Test func `it acts as no other caller`() throws {
         let answer = try Base.Setting().ask(token(), override: .auth(Node(["uid": "eve"] as Claims)), isForFeed: true)
         #expect(throws: AuthFailure.overrideRefused) { try answer.get() }
     }

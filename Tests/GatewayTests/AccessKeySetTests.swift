@@ -144,7 +144,7 @@ struct AccessKeySetTests {
 
     // MARK: With a server
 
-    @Test func `those who wait are answered together, by one fetch`() throws {
+    @Test func `waiting callers are answered together, by one fetch`() throws {
         let server = FakeKeyServer()
         server.serve(["a": try TestSigner.first.get().certificatePEM])
         server.hold()

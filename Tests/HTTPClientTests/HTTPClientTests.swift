@@ -156,7 +156,7 @@ struct HTTPClientTests {
         }
     }
 
-    @Test func `stopping fails what is under way, and everything after`() throws {
+    @Test func `stopping fails requests in flight, and everything after`() throws {
         let arrived = Condition(false)
         let server = try LocalServer { _, _ in arrived.broadcast { $0 = true } }
         let client = try HTTPClient()

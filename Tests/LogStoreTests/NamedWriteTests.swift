@@ -140,7 +140,7 @@ import Tree
             try commit(3, nil, "writer-2")
             let noted = try connection.doneWrites(writer.namespace, [name(3, "writer-2")])
             #expect(noted.knows("writer-2") && !noted.isOwned("writer-2", by: .user("ada")))
-            #expect(!noted.isOwned("writer-2", by: .nobody))
+            #expect(!noted.isOwned("writer-2", by: .anonymous))
             try commit(4, .user("ada"), "writer-2")
             try commit(5, nil, "writer-2")
             try commit(6, .user("eve"), "writer-2")
@@ -169,7 +169,7 @@ import Tree
             }
             for number in 0..<6 { try commit(&writer, "of-eve-\(number)", .user("eve")) }
             for number in 0..<4 { try commit(&writer, "of-ada-\(number)", .user("ada")) }
-            for number in 0..<6 { try commit(&writer, "of-nobody-\(number)", .nobody) }
+            for number in 0..<6 { try commit(&writer, "of-nobody-\(number)", .anonymous) }
             for number in 0..<3 { try commit(&other, "of-eve-\(number)", .user("eve")) }
             var bounds = LogConnection.WriterBounds()
             (bounds.ofIdentity, bounds.ofNamespace) = (4, 100)

@@ -39,9 +39,9 @@ import Tree
     @Test func pathsBelowMayBeAllowed() throws {
         let rules = try rules(
             "{\"rules\": {\"a\": {\"$b\": {\".write\": \"auth != null\"}}, \"c\": {\"d\": {\".write\": false}}}}")
-        let nobody = AuthContext.unauthenticated
+        let anonymous = AuthContext.unauthenticated
         func refuses(_ path: Path, _ reach: RuleSet.Reach) -> Bool {
-            rules.refusal(of: path, reach, auth: nobody, now: 10) != nil
+            rules.refusal(of: path, reach, auth: anonymous, now: 10) != nil
         }
         #expect(refuses("a", .path))
         // It is unknown which of the paths is written: the rules are evaluated path by path later.

@@ -14,7 +14,7 @@ struct ClaimNodeTests {
                 ]))
     }
 
-    @Test func `lists have their places as keys`() {
+    @Test func `lists have their indices as keys`() {
         let list = Node(["a", "b", ["c"]] as ClaimValue)
         #expect(list.child(Key("0")) == .string("a"))
         #expect(list.child(Key("2")).child(Key("0")) == .string("c"))
@@ -39,7 +39,7 @@ struct ClaimNodeTests {
         }
     }
 
-    @Test func `a claim may be replaced and taken out, in its place`() {
+    @Test func `a claim may be replaced and taken out, in its position`() {
         var claims: Claims = ["a": 1, "b": 2, "c": 3]
         claims["b"] = "two"
         #expect(claims.members.map(\.name) == ["a", "b", "c"] && claims["b"] == "two")

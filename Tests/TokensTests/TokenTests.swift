@@ -29,7 +29,7 @@ struct TokenTests {
     }
 
     /// Checks the example of RFC 7515, appendix A.1.
-    @Test func `a token that somebody else made`() throws {
+    @Test func `a token of another maker`() throws {
         let text =
             "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9"
             + ".eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
@@ -61,7 +61,7 @@ struct TokenTests {
         #expect(throws: JWTError.wrongAlgorithm("RS256")) { try other.verify(withSecret: Self.secret) }
     }
 
-    @Test func `what nobody signed verifies with nothing`() throws {
+    @Test func `an unsigned token verifies with nothing`() throws {
         let token = try JWT(Self.token(header: #"{"alg":"none","type":"JWT"}"#, payload: #"{"sub":"ada"}"#))
         #expect(token.algorithm == .none)
         #expect(throws: JWTError.wrongAlgorithm("none")) { try token.verify(withSecret: Self.secret) }

@@ -137,10 +137,10 @@ import Tree
             let rules = try RuleSet(json: Array(#"{"rules": {".read": true, "open": {".write": true}}}"#.utf8))
             try batches.begin(Write(.rules(rules), operation: .rules, byteCount: 50, auth: .admin))
             let sink = CollectingSink()
-            let nobody = AuthContext.unauthenticated
+            let anonymous = AuthContext.unauthenticated
             for token in 1...40 as ClosedRange<UInt64> {
                 let path = token % 2 == 0 ? "open/k\(token)" : "closed/k\(token)"
-                let write = Write(.set(Path(splitting: path), .int(1)), operation: .set, byteCount: 1, auth: nobody)
+                let write = Write(.set(Path(splitting: path), .int(1)), operation: .set, byteCount: 1, auth: anonymous)
                 batches.namespace.submit(write, to: sink, token: token)
             }
             batches.waitUntilLagging()

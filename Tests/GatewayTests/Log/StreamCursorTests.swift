@@ -21,7 +21,7 @@ struct StreamCursorTests {
         }
     }
 
-    @Test func `numbers that nobody was given do no harm`() {
+    @Test func `unknown numbers do no harm`() {
         for shown in [Int64.max, .max - 1, .min, -1] {
             #expect(StreamCursor.next(after: shown, now: Self.epoch + 20_000_000) == 1_000)
         }

@@ -102,26 +102,26 @@ import Wire
         return try TestCall("GET", target, as: identity).with { call, _ in ReadPermission.refusal(of: call, snapshot) }
     }
 
-    private static let nobody = Identity.anonymous(isLoopback: true)
+    private static let anonymousClient = Identity.anonymous(isLoopback: true)
     private static let admin = Identity(.admin)
 
     @Test func rulesDecideReads() throws {
         let rules = "{\"rules\":{\"a\":{\".read\":true},\"b\":{\".read\":false}}}"
-        #expect(try refusal(rules, "/a.json", Self.nobody) == nil)
-        #expect(try refusal(rules, "/a/x.json", Self.nobody) == nil)
-        #expect(try refusal(rules, "/b.json", Self.nobody) == .permissionDenied)
-        #expect(try refusal(rules, "/.json", Self.nobody) == .permissionDenied)
+        #expect(try refusal(rules, "/a.json", Self.anonymousClient) == nil)
+        #expect(try refusal(rules, "/a/x.json", Self.anonymousClient) == nil)
+        #expect(try refusal(rules, "/b.json", Self.anonymousClient) == .permissionDenied)
+        #expect(try refusal(rules, "/.json", Self.anonymousClient) == .permissionDenied)
         #expect(try refusal(rules, "/b.json", Self.admin) == nil)
     }
 
     @Test func queriesNeedTheirIndexes() throws {
         let rules = "{\"rules\":{\".read\":true,\"a\":{\".indexOn\":\"x\"}}}"
-        #expect(try refusal(rules, "/a.json?orderBy=\"x\"", Self.nobody) == nil)
-        #expect(try refusal(rules, "/a.json?orderBy=\"$key\"", Self.nobody) == nil)
-        let error = try #require(try refusal(rules, "/a.json?orderBy=\"y\"", Self.nobody))
+        #expect(try refusal(rules, "/a.json?orderBy=\"x\"", Self.anonymousClient) == nil)
+        #expect(try refusal(rules, "/a.json?orderBy=\"$key\"", Self.anonymousClient) == nil)
+        let error = try #require(try refusal(rules, "/a.json?orderBy=\"y\"", Self.anonymousClient))
         #expect(error.status == 400 && error.message.contains("y"))
         // A caller that the rules refuse learns nothing about indexes.
         let shut = "{\"rules\":{}}"
-        #expect(try refusal(shut, "/a.json?orderBy=\"y\"", Self.nobody) == .permissionDenied)
+        #expect(try refusal(shut, "/a.json?orderBy=\"y\"", Self.anonymousClient) == .permissionDenied)
     }
 }

@@ -261,10 +261,10 @@ import Wire
 
     @Test func newRulesEndStreams() throws {
         try withHub { bench in
-            let (user, nobody) = (try bench.live(as: Self.user("u")), try bench.live())
+            let (user, anonymousClient) = (try bench.live(as: Self.user("u")), try bench.live())
             try bench.namespace.adopt("{\"rules\":{\".read\":\"auth != null\"}}")
-            #expect(try nobody.event().name == "cancel")
-            #expect(nobody.isAtEnd())
+            #expect(try anonymousClient.event().name == "cancel")
+            #expect(anonymousClient.isAtEnd())
             bench.namespace.commit((path: "a", value: .int(1)))
             #expect(try user.event().data == "{\"path\":\"/\",\"data\":1}")
         }

@@ -20,7 +20,7 @@ import Tree
                 var application = BulkApplication([Change(path: path, value: .null)], to: writer.root)
                 repeat {
                     application.take(leaves.map { Change(path: Path(splitting: $0.path), value: $0.value) })
-                } while application.continues()
+                } while application.beginNextPass()
                 writer.root = application.root
                 writer.head += 1
             case 1:

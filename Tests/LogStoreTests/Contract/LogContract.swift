@@ -283,7 +283,7 @@ struct TreeReader {
             return apply(ApplicationOrder.sorted(entry.changes + parts.flatMap { $0 }))
         }
         var application = BulkApplication(entry.changes, to: root)
-        repeat { for part in parts { application.take(part) } } while application.continues()
+        repeat { for part in parts { application.take(part) } } while application.beginNextPass()
         root = application.root
     }
 }

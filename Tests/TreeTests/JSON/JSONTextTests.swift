@@ -82,7 +82,7 @@ struct JSONTextTests {
         }
     }
 
-    @Test func `text in somebody else's memory parses alike`() throws {
+    @Test func `text in foreign memory parses alike`() throws {
         let text = Array(#"{"a":[1,2]}"#.utf8)
         let parsed = try text.withUnsafeBytes { try JSONParser.parse($0) }
         #expect(try parsed == node(#"{"a":[1,2]}"#))

@@ -86,7 +86,7 @@ struct EntryInverseTests {
 
     /// Any entry on any tree.
     @Test(arguments: 0..<400 as Range<UInt64>)
-    func `any entry is taken back`(seed: UInt64) throws {
+    func `any entry is undone`(seed: UInt64) throws {
         var generator = TreeGenerator(seed: seed)
         let old = generator.tree(depth: 4)
         var changes: [Change] = []
