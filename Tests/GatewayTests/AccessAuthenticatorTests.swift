@@ -85,7 +85,7 @@ struct AccessAuthenticatorTests {
         #expect(identity.name == nil)
     }
 
-    @Test func `secrets, each in its parameter`() throws {
+    @Test func `each secret in its scope`() throws {
         let setting = try Setting()
         for namespace in ["db", "other"] {
             let identity = try setting.ask(Self.administrator, namespace: namespace).get()
