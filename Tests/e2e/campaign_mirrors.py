@@ -1,9 +1,8 @@
 """A campaign, not part of `make test`: random writes on mirrors of every kind, histories, children and filters included, while definitions
-change and gateways, commands, sessions and PostgreSQL are killed. Fails where a table is not what its definition and the log say by
-`oracle/`, in any value, time or entry.
+change and gateways, commands, sessions and PostgreSQL are killed. The campaign fails if a value, time or entry of a table differs from
+the result of `oracle/` for its definition and the log.
 
-    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_mirrors.py --minutes 60 --seed 7
-"""
+    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_mirrors.py --minutes 60 --seed 7"""
 
 import argparse
 import contextlib
