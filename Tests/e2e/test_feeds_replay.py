@@ -1,4 +1,4 @@
-"""`pathmirror replay feed`: what was delivered before is delivered once more, in order, beside what is live; and the figures of feeds in the metrics."""
+"""`pathmirror replay feed`: former messages are delivered again, in order, beside live ones; and the figures of feeds in the metrics."""
 
 import json
 import re
@@ -14,13 +14,13 @@ def replay(dev, feed, *words) -> dict:
 
 
 def write(tree, orders: int, rounds: int):
-    """So many orders, each written so many times; an entry a round."""
+    """Writes `count` orders, each `rounds` times; one entry a round."""
     for round in range(rounds):
         tree.patch("orders", {f"o{number}": round for number in range(orders)})
 
 
 def take_all(feed, count: int) -> list[dict]:
-    """Takes so many messages; each must be a first attempt."""
+    """Takes `count` messages; each must be a first attempt."""
     taken = []
 
     def enough():
