@@ -34,7 +34,7 @@ from rig.rig import Rig  # noqa: E402
 from rig.server import build_library  # noqa: E402
 from workload.feed_field import NAMESPACES, YOUNG  # noqa: E402
 
-# A minute in which every kind that ends soon comes once.
+# A minute that has each kind of short fault once.
 SHORT = ["gateway-kill", "gateway-freeze-past-lease", "link-reset", "link-stall", "link-cut-in-message", "link-cut-in-copy",
          "link-cut-after-commit", "link-stall-after-commit", "door-reset", "door-cut-in-answer", "backends-terminated",
          "postgres-kill", "power-cut", "power-cut-asynchronous", "disk-full", "head-held", "clock-postgres", "clock-gateway"]
@@ -157,7 +157,7 @@ def report(results: list[Result], seed: int, seconds: float) -> None:
 
 def main() -> int:
     options = parse()
-    # Whoever ends a test run has it take its servers with it.
+    # A terminated test run stops its servers as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.seed is None:
         options.seed = random.randrange(10**6)

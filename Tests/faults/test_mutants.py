@@ -1,4 +1,4 @@
-"""Each mutant can be applied to the sources as they are, and names a test that there is. `make campaign NAME=mutants` builds and runs them."""
+"""Each mutant applies to the current sources, and names an existing test. `make campaign NAME=mutants` builds and runs them."""
 
 import re
 import shutil

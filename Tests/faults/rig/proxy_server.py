@@ -36,7 +36,7 @@ class Connection:
         # The application name, as soon as the client has sent it; requests for encryption may precede it.
         self.label: str | None = None
         self._unlabelled = 3
-        # How the connection ends when its next answer comes; None where the answer passes.
+        # The end of the connection at its next answer; None if the answer passes.
         self.answer_lost: str | None = None
         self.tasks = [asyncio.ensure_future(self._pump(client, server, "up")),
                       asyncio.ensure_future(self._pump(server, client, "down"))]
@@ -63,7 +63,7 @@ class Connection:
         except OSError:
             self.end("reset")
             return
-        # The end of the one side is told to the other, unless the network is away.
+        # Forwards the end of one side to the other, unless the network is away.
         await self._wait(way)
         self.end("close")
 
