@@ -74,6 +74,6 @@ def _make(records: int, made: Dataset):
                 for below, leaf in leaves:
                     table.write(f"/users/{key}/{name}{below}\t{encode(leaf)}\n")
         tree.write("}}")
-    # Whole or not at all, also when two runs begin at once.
+    # Written whole or not at all, also when two runs begin at once.
     export.replace(made.export)
     rows.replace(made.rows)

@@ -1,4 +1,4 @@
-"""Reads beside the same server's constant answers of the same size: what finding and writing out a value costs."""
+"""Reads beside the same server's constant answers of the same size: the cost of finding and encoding a value."""
 
 import json
 

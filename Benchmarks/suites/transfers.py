@@ -30,7 +30,7 @@ def run(context: Context):
         exported, rows = gateway.root / "export.json", gateway.root / "rows"
         for number in context.rounds(3, 2, until=75):
             context.progress(f"round {number + 1}")
-            # A namespace that nobody has asked for is not in the gateway's memory, so the import is alone.
+            # The gateway has not loaded an unused namespace, so the import is alone.
             namespace = f"import{number}"
             note("import", lambda: imported(gateway, data, namespace))
             gateway.sql((FOLDER / "pgbench" / "schema.sql").read_text())

@@ -95,7 +95,7 @@ def report(results: list[Result], standstills: list[Standstill]):
 def main() -> int:
     options = parse()
     options.patroni = Path(options.patroni).absolute()
-    # Whoever ends a test run has it take its servers with it.
+    # A terminated test run stops its servers as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seed = options.seed if options.seed is not None else random.randrange(10**6)
     kinds = tuple(options.only.split(",")) if options.only else KINDS

@@ -1,7 +1,7 @@
-"""Each attack of `fairness/attacks` for a few seconds: the gateway lives, another tenant is served soon, and resources stay bounded.
+"""Each attack of `fairness/attacks` for a few seconds: the gateway survives, another tenant gets fast answers, and resources stay limited.
 
-The bounds are generous, since this machine may be busy: they tell a shared queue from a fair one. `make campaign NAME=fairness` has the strict ones.
-"""
+The limits are generous, because this machine may be busy: they distinguish a shared queue from a fair one. `make campaign NAME=fairness`
+has the strict ones."""
 
 import pytest
 from fairness import campaign

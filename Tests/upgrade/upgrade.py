@@ -25,11 +25,11 @@ from onslaught import Result  # noqa: E402
 from plan import Fault, Round  # noqa: E402
 from versions import Changeover, Pair, version  # noqa: E402
 
-# What is done, and how many seconds later the next thing is.
+# The steps, and the seconds until the next one.
 ORDERS = {
     # As deploy/rolling-update does it.
     "migrate-first": [("migrate", 6), ("replace-a", 12), ("replace-b", 6)],
-    # The older gateways go on for longer than anybody's lease, look or cache lasts.
+    # The older gateways continue for longer than any lease, polling interval or cache lasts.
     "gateways-later": [("migrate", 30), ("replace-a", 30), ("replace-b", 10)],
     # A newer gateway that migrates when it starts.
     "newer-gateway-migrates": [("replace-a-migrating", 15), ("replace-b", 6)],
@@ -59,7 +59,7 @@ def plan(number: int, order: str, seed: int) -> Round:
     for kind, wait in ORDERS[order]:
         faults.append(Fault(len(faults), kind, at, 0.0, None))
         at += wait
-    # The last one is followed by nothing, until that time has passed.
+    # The last step has no successor until that time has passed.
     faults.append(Fault(len(faults), "look", at, 0.0, None))
     return Round(number, seed, False, False, tuple(faults))
 

@@ -1,4 +1,4 @@
-"""`python -m fairness`: what tenants measure while another one attacks; scripts/fairness runs it."""
+"""`python -m fairness`: measures tenants while another one attacks; scripts/fairness runs it."""
 
 import argparse
 import os
