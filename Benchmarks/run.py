@@ -71,7 +71,7 @@ def parsed() -> argparse.Namespace:
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
     parser.add_argument("--report", metavar="RESULTS", nargs="?", type=Path, const=True,
                         help=f"runs the races ({', '.join(RACES)}), or those of --only, and writes the page with the results and its plots; "
-                        "with RESULTS it only writes the page again, from what an earlier run has left")
+                        "with RESULTS it only writes the page again, from the results of an earlier run")
     parser.add_argument("--pages", metavar="FOLDER", type=Path, default=DOCS, help="where that goes; default: docs/explanation")
     parser.add_argument("--leaves", metavar="N", type=int, help="the largest tree of the suite `growth`; default: a million")
     parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suites `namespaces` and `growth` make")

@@ -24,7 +24,7 @@ def client(name: str, *libraries: str) -> Path:
     """The program of clients/NAME.c, with libraries that pkg-config knows."""
     compiler = os.environ.get("CC") or shutil.which("cc")
     if not compiler:
-        raise machine.Missing("no C compiler: install what is missing with `scripts/install-dependencies run bench`")
+        raise machine.Missing("no C compiler: install the missing packages with `scripts/install-dependencies run bench`")
     program = _directory() / name
     flags = process.run([machine.program("pkg-config"), "--cflags", "--libs", *libraries]).split() if libraries else []
     process.run([compiler, "-O2", "-pthread", "-o", program, _SOURCES / f"{name}.c", *flags])

@@ -28,7 +28,7 @@ def program(name: str) -> str:
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: int(p.parts[-3]))
     found = str(installed[-1]) if installed else shutil.which(name)
     if not found:
-        raise Missing(f"no {name}: install what is missing with `scripts/install-dependencies run bench`")
+        raise Missing(f"no {name}: install the missing packages with `scripts/install-dependencies run bench`")
     return found
 
 

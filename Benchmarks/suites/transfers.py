@@ -45,7 +45,7 @@ def run(context: Context):
             note("load", lambda: gateway.request("GET", f"/.json?shallow=true&ns={namespace}"))
         gateway.sql("set client_min_messages = warning; drop schema pathmirror_bench cascade")
         if json.loads(exported.read_bytes()) != json.loads(data.export.read_bytes()):
-            raise Wrong("the export is not what was imported")
+            raise Wrong("the export differs from the import")
 
     def against(text: str, other: str, name: str, **options):
         context.measure(text, [theirs / ours for theirs, ours in zip(found[other], found[name])],

@@ -51,7 +51,7 @@ def test_each_image_is_built_once():
     """Several services that build one tag would conflict."""
     built = [service["image"] for service in SERVICES.values() if "build" in service]
     assert built == ["pathmirror:local"]
-    assert SERVICES["migrate"]["build"], "whom the gateways wait for"
+    assert SERVICES["migrate"]["build"], "the services that the gateways wait for"
     assert all(SERVICES[name]["image"] == built[0] for name in GATEWAYS)
 
 

@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20), help="of the first database; the next one has the next")
     parser.add_argument("--rounds", type=int, default=30, help="how many in each database")
     parser.add_argument("--keep", action="store_true", help="leaves PostgreSQL's data and the programs' output where they are")
-    parser.add_argument("--go-on", action="store_true", help="with the next database after a difference; the exit status tells in the end")
+    parser.add_argument("--go-on", action="store_true", help="with the next database after a difference; the exit status reports it at the end")
     options = parser.parse_args()
     start, totals = time.monotonic(), Counter()
     until = start + options.minutes * 60

@@ -156,7 +156,7 @@ def test_twenty_crashes(own_postgres, scratch, logs):
             come_to_the_end(gateway, rest, writers, reader)
             judge(url, rest, writers, reader)
             # One for the beginning, and one for every gateway after the first.
-            assert reader.resumed > rounds, "the stream went on without its gateway"
+            assert reader.resumed > rounds, "the stream continued without its gateway"
     finally:
         gateway.sweep()
 
@@ -233,7 +233,7 @@ def judge_stream(entries, rest, reader):
     assert numbers == sorted(set(numbers)), "an id repeats or goes back"
     # The stream is far from the limit at which a gateway skips events, so no fresh put is allowed.
     fresh = [event.id for event in reader.events[1:] if event.kind == "put" and event.path == "/"]
-    assert fresh == [], "the stream began anew instead of being resumed"
+    assert fresh == [], "the stream started again instead of resuming"
     missed = {seq for seq, _ in entries if seq > numbers[0]} - set(numbers)
     assert missed == set(), f"the stream missed {sorted(missed)[:10]}"
     assert reader.value == normal(rest.value()), "the folded stream is not the value"

@@ -87,7 +87,7 @@ def test_a_backup_is_put_back(own_postgres, postgres, scratch, logs, others):
         assert gateway.metric("pathmirror_taken_back_total") == 1
         assert gateway.metric("pathmirror_taken_back_entries_total") == 5
         wait_until(lambda: sql.rows(elsewhere, "select post_id from mirror.far_posts order by 1") == [("a",), ("c",)],
-                   "the mirror in the other database to be made anew", 60)
+                   "the mirror in the other database to be rebuilt", 60)
         mirrored.caught_up()
         mirrored.verify()
         assert "mirror=far_posts" in gateway.process.stderr()

@@ -98,7 +98,7 @@ def test_clients_of_this_machine(gateway, headers):
         client.put(f"/{key}", 2)
         assert client.call("unauth")["s"] == "ok"
         client.ok("o", {"p": f"/{key}", "d": "gone"})
-    wait_until(lambda: rest.value(key) == "gone", "what the client wanted done at its end")
+    wait_until(lambda: rest.value(key) == "gone", "the client's onDisconnect write")
 
 
 def test_rules_that_were_uploaded_are_for_whom_they_say(gateway):

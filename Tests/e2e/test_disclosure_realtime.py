@@ -27,7 +27,7 @@ def perform(world, row, caller, door: str) -> str:
     finally:
         session.close()
     if row.defers:
-        wait_until(lambda: world.rest.value("hall/left"), "the onDisconnect requests to be carried out")
+        wait_until(lambda: world.rest.value("hall/left"), "the onDisconnect requests to be executed")
     return plain(json.dumps(seen, sort_keys=True), world)
 
 

@@ -15,7 +15,7 @@ def test_another_path_begins_with_messages_of_its_own(feed, tree):
     assert out["path"] == "/orders/a"
     feed.apply("/shipments/{id}", **PATIENT)
     # The next gateway that works the feed forgets it.
-    wait_until(lambda: feed.settle("ack", [out])[out["id"]] != "done", "the former message to be nobody's")
+    wait_until(lambda: feed.settle("ack", [out])[out["id"]] != "done", "the former message to be released")
     message = feed.one()
     assert (message["path"], message["value"], message["attempt"]) == ("/shipments/a", "S", 1)
 

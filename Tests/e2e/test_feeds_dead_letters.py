@@ -66,7 +66,7 @@ def test_its_key_stops(feed, tree):
     tree.set("orders/a", 3)
     tree.set("orders/b", 3)
     assert [(message["key"], message["value"]) for message in feed.take(1)] == [("b", 3)]
-    assert feed.has_nothing_else(), "later messages of the key are set aside behind the dead one"
+    assert feed.has_nothing_else(), "later messages of the key are parked after the dead one"
     # A retry lets the key continue, in order.
     assert feed.retry_dead(key="a") >= 1
     assert [message["value"] for message in feed.take(4)] == [0, 1, 2, 3]

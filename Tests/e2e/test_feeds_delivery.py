@@ -144,7 +144,7 @@ def test_messages_of_other_feeds_are_not_ours(feed, tree):
     other = feed.named("copies").make(**PATIENT)
     tree.set("orders/a", 1)
     message = feed.one()
-    assert other.settle("ack", [message])[message["id"]] in ("unknown", "expired"), "nobody has it from there"
+    assert other.settle("ack", [message])[message["id"]] in ("unknown", "expired"), "no consumer has it from there"
     assert other.one()["id"] == message["id"], "ids are the same in all feeds of a namespace"
     feed.ack([message])
     assert other.settle("ack", [message]) == {message["id"]: "done"}
@@ -305,4 +305,4 @@ def test_the_waits_of_one_feed_leave_room_for_others(serve):
     finally:
         for connection in waiting:
             connection.close()
-    wait_until(lambda: not is_full(busy) and not is_full(other), "room for those who wait")
+    wait_until(lambda: not is_full(busy) and not is_full(other), "room for waiting pulls")

@@ -69,7 +69,7 @@ def test_strict_order_of_a_namespace(feed, tree):
         tree.set("orders/b", number)
     first = feed.next(2, "c1")
     assert [(message["key"], message["value"]) for message in first] == [("a", 0), ("b", 0)]
-    assert feed.pull(consumer="c2") == [], "nobody else is served while c1 holds messages"
+    assert feed.pull(consumer="c2") == [], "no other consumer is served while c1 holds messages"
     feed.nack(first[:1])
     again = feed.take(6, "c2")
     assert [(message["key"], message["value"]) for message in again] == [(key, number) for number in range(3) for key in "ab"]

@@ -123,7 +123,7 @@ def test_figures(dev, feed, tree):
         found = figures()
         return found.get("dead_letters") == 1 and found.get("held_messages") == 2 and found.get("acknowledged_total") == 1
 
-    wait_until(is_so, "the figures to be told", 20, 0.2)
+    wait_until(is_so, "the figures to be reported", 20, 0.2)
     found = figures()
     assert (found["up"], found["redelivered_total"], found["holds_back_seconds"]) == (1, 0, 0)
     feed.ack(messages[2:])

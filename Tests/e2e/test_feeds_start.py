@@ -157,7 +157,7 @@ def folded(feed, before: int, last: int, final: dict):
             assert message["id"] not in seen, message
             seen.add(message["id"])
             if message["op"] == "snapshot":
-                assert joined in (None, message["seq"]), "a snapshot of two places"
+                assert joined in (None, message["seq"]), "a snapshot of two positions"
                 joined = message["seq"]
                 assert joined >= before and message["key"] not in records
             else:
@@ -180,7 +180,7 @@ def test_seek_to_a_seq(feed, tree):
     first = feed.take(3)
     assert feed.ask("POST", "seek", {"seq": seqs[0]})["seq"] == seqs[0]
     again = feed.take(2)
-    assert again == first[1:], "what is behind the seq is delivered again, with the same ids, as a first attempt"
+    assert again == first[1:], "messages after the seq are delivered again, with the same ids, as a first attempt"
     assert feed.has_nothing_else()
 
 

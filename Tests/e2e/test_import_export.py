@@ -198,7 +198,7 @@ def test_chunks_restart_where_they_stopped(serve, database_url, large, logs):
     before = sql.head(database_url)
     cli.succeeds("import", path, "--path", f"/{whole.base}", *arguments[4:], patience=300)
     chunks = sql.head(database_url) - before
-    assert resumed < chunks, f"{resumed} chunks after the restart of {chunks}: it began anew"
+    assert resumed < chunks, f"{resumed} chunks after the restart of {chunks}: it started again"
     wait_until(lambda: rest.value(f"r{count - 1:07d}/n") == count - 1, "the gateway to see the import", 60)
     assert len(rest.value(shallow="true")) == count
     assert rest.value("r0000000") == {"n": 0, "text": "x" * 230}

@@ -44,7 +44,7 @@ def large(serve, database_url, scratch):
 
 
 def within(gateway):
-    wait_until(lambda: gateway.metric("pathmirror_tree_bytes") <= BUDGET * 5 / 4, "what is in memory to fit the budget")
+    wait_until(lambda: gateway.metric("pathmirror_tree_bytes") <= BUDGET * 5 / 4, "the trees in memory to fit the limit")
 
 
 def test_all_of_it_is_read_and_written(large):

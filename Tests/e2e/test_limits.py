@@ -57,7 +57,7 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(serve):
 
     assert [get("203.0.113.1") for _ in range(5)] == [False] * 3 + [True] * 2
     assert not get("203.0.113.2")
-    assert get("203.0.113.2, 203.0.113.1"), "what stands before the last, anybody may have made up"
+    assert get("203.0.113.2, 203.0.113.1"), "any client may have forged the addresses before the last one"
     assert get("203.0.113.1, 10.1.2.3"), "a second trusted proxy"
     assert [get("2001:db8::1"), get("2001:db8::2"), get("2001:db8:0:0:1::3"), get("2001:db8::4")] == [False] * 3 + [True]
     # The proxy itself is not limited.
@@ -168,7 +168,7 @@ def test_connections_of_an_address(serve):
 
     # Connections of the harness may still count until they end.
     wait_until(attempt, "ten connections, and an eleventh refused")
-    wait_until(attempt, "the same again: places come back")
+    wait_until(attempt, "the same again: connections are released")
     text = b""
 
     def metrics() -> bool:

@@ -345,7 +345,7 @@ def test_its_client_follows(gateway, live):
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
-    wait_until(lambda: got == [1, 2], "what there was")
+    wait_until(lambda: got == [1, 2], "the existing entries")
     for value in range(3, 7):
         write(gateway, value)
     assert done.wait(20) and got == [1, 2, 3, 4, 5, 6]

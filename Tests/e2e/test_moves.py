@@ -71,7 +71,7 @@ def test_what_is_of_it_moves_along(two, scratch):
         client.ok("o", {"p": "/bye", "d": {".sv": {"increment": 1}}})
         move(home, "m", "b")
         client.socket.wait_for_close()
-    wait_until(lambda: rest.get("bye").status == 200 and rest.value("bye") == 1, "what the session wanted done", 60)
+    wait_until(lambda: rest.get("bye").status == 200 and rest.value("bye") == 1, "the session's onDisconnect write", 60)
     with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as client:
         client.put("/counter", {".sv": {"increment": 1}}, w="writer-of-a-test.1")
         assert rest.value("counter") == 1, "the write was done twice"

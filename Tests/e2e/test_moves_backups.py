@@ -229,7 +229,7 @@ def test_what_was_put_aside_does_nothing(two, serve):
     sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
     second = serve(name="second")
     rest = second.rest.at(ns="n")
-    wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye") == 1, "what the other session wanted done", 120)
+    wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye") == 1, "the other session's onDisconnect write", 120)
     feed = Feed(second.rest, ns="n", headers=ADMIN)
     assert [message["key"] for message in feed.take()] == ["bye"]
     assert sql.head(home, ".kept/m") == 1 and sql.rows(home, "SELECT count(*) FROM pathmirror.session") == [(1,)]

@@ -50,7 +50,7 @@ def test_letters_of_every_state(way):
     assert failed["key"] == "c"
     feed.nack([failed], delay="1h", reason="later")
     assert feed.retry_dead(key="b") == 1
-    wait_until(lambda: feed.status()["set_aside"] == 2, "what is set aside")
+    wait_until(lambda: feed.status()["set_aside"] == 2, "the parked messages")
     before = wait_until(lambda: len(found := sql.rows(source, STATES)) == 5 and found, "five letters")
     assert [state for state, _, _ in before] == ["dead", "blocked", "blocked", "retry", "failing"]
 
@@ -96,9 +96,9 @@ def test_a_webhook_that_fails_meanwhile(way):
         def delivered(path):
             return {message["key"] for delivery in endpoint.deliveries[seen:] if delivery.path == path for message in delivery.messages}
 
-        wait_until(lambda: wanted <= delivered("/hook"), "what had failed", 120)
+        wait_until(lambda: wanted <= delivered("/hook"), "the failed messages", 120)
         assert last.retry_dead(all=True) >= 5
-        wait_until(lambda: wanted <= delivered("/last"), "what was dead", 120)
+        wait_until(lambda: wanted <= delivered("/last"), "the dead messages", 120)
         # An id belongs to one message, from whichever database it is delivered.
         ids = {(delivery.path, message["id"], message["key"]) for delivery in endpoint.deliveries for message in delivery.messages}
         assert len(ids) == len({(path, identity) for path, identity, _ in ids}) == 12

@@ -70,7 +70,7 @@ def test_a_copy_does_nothing_before_the_source_has_let_go(hooked):
             assert sql.rows(other, "SELECT count(*) FROM pathmirror.feed_status WHERE namespace LIKE '.moving/%%'") == [(0,)]
             finished(home, "m", "b")
             client.socket.wait_for_close()
-        wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye"), "what the session wanted done", 120)
+        wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye"), "the session's onDisconnect write", 120)
         rest.set("orders/o3", {"n": 3})
         wait_until(lambda: {key for _, key in orders(endpoint)} == {"o1", "o2", "o3", "bye"}, "the others", 120)
         # An id belongs to one message, even if that is delivered twice.

@@ -151,7 +151,7 @@ def test_removed_and_made_elsewhere(placed, database_url, other):
     for table in ("node", "log", "rule", "snapshot"):
         assert sql.rows(other, f"SELECT count(*) FROM pathmirror.{table} WHERE namespace_id = 1") == [(0,)]
     # The gateway may create the namespace in the primary database, because it has no placement now.
-    wait_until(lambda: away.put("x", 2).status == 200, "it to be made anew")
+    wait_until(lambda: away.put("x", 2).status == 200, "it to be created again")
     assert "away" in named(database_url) and named(other) == {"far"}
     assert away.value("x") == 2
 
@@ -195,7 +195,7 @@ def test_a_removed_namespace_costs_the_others_nothing(placed, database_url):
         log = placed.process.err.read_text()
         assert "namespace removed" in log and "LOST A NAMESPACE" not in log, log
         assert placed.rest.at(ns="far").value("bye") is None
-    wait_until(lambda: placed.rest.at(ns="far").value("bye") == 1, "what the other wanted done at its end")
+    wait_until(lambda: placed.rest.at(ns="far").value("bye") == 1, "the other one's onDisconnect write")
 
 
 def test_a_drained_database_takes_no_more(placed, database_url):
@@ -255,7 +255,7 @@ def test_an_outage_is_its_own_only(serve, database_url, logs):
             assert away.set("x", 1).status == 200
             cluster.stop("immediate")
             wait_until(lambda: away.put("x", 2).status == 503, "writes to be refused")
-            assert away.value("x") == 1, "reads go on"
+            assert away.value("x") == 1, "reads continue"
             assert home.set("x", 1).status == 200
             assert gateway.ready()
             health = gateway.rest.send("GET", "/.health/ready").json()
@@ -266,7 +266,7 @@ def test_an_outage_is_its_own_only(serve, database_url, logs):
             assert late.rest.at(ns="away").get("x").status == 503
             cluster.start()
             for one in (gateway, late):
-                wait_until(lambda one=one: one.rest.at(ns="away").put("x", 3).status == 200, "writes to go on", 60)
+                wait_until(lambda one=one: one.rest.at(ns="away").put("x", 3).status == 200, "writes to continue", 60)
         finally:
             cluster.stop("immediate")
 

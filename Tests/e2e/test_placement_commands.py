@@ -131,16 +131,16 @@ def test_a_name_that_comes_back_is_not_mixed_up(home, other, postgres, serve):
     wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
     rest.set("x", "in the first")
     said(home, "database", "drain", "b", "--move")
-    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served at home")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served by the primary database")
     said(home, "database", "rm", "b")
     third = postgres.create_database()
     said(home, "database", "add", "b", third)
     said(home, "namespace", "create", "new", "--in", "b")
-    wait_until(lambda: gateway.rest.at(ns="new").get("x").status == 503, "what is placed in the new one to be refused")
+    wait_until(lambda: gateway.rest.at(ns="new").get("x").status == 503, "namespaces of the new database to be refused")
     # The same database cannot be added twice under two names.
     said(home, "database", "add", "c", other)
     said(home, "namespace", "create", "third", "--in", "c")
-    wait_until(lambda: gateway.rest.at(ns="third").get("x").status == 503, "what is placed in the renamed one to be refused")
+    wait_until(lambda: gateway.rest.at(ns="third").get("x").status == 503, "namespaces of the renamed database to be refused")
     assert rest.value("x") == "in the first"
     again = serve("--ns", "default", "--create-namespaces", name="again")
     for name in ("new", "third", "shop"):

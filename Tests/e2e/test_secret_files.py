@@ -93,7 +93,7 @@ def start_as_nobody(database_url, logs, *words) -> str:
     return process.stderr()
 
 
-@pytest.mark.skipif(not ROOT, reason="only root can run a program as somebody else")
+@pytest.mark.skipif(not ROOT, reason="only root can run a program as another user")
 @pytest.mark.parametrize("option", ["--admin-secret-file", "--tls-key"])
 def test_a_file_that_the_gateway_cannot_read(database_url, scratch, logs, option):
     import pwd

@@ -110,7 +110,7 @@ def test_what_the_primary_committed_alone_is_not_acknowledged(pair, scratch, log
             pair.end_waits(function)
             asking.join(0.05)
         answer = asking.wait()
-        assert answer.status == 503, "acknowledged what only the primary had"
+        assert answer.status == 503, "acknowledged an entry that only the primary had"
         assert "may have been committed" in answer.body.decode()
         assert function == "pg_terminate_backend" or ALONE in gateway.process.stderr()
         pair.fail_over()
@@ -160,7 +160,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
         for _ in range(60):
             pair.end_waits("pg_cancel_backend")
             asking.join(0.05)
-        assert asking.is_alive() or b'"done"' not in asking.answer.body, "acknowledged what only the primary had"
+        assert asking.is_alive() or b'"done"' not in asking.answer.body, "acknowledged an entry that only the primary had"
         pair.fail_over()
         answer = asking.wait()
         if b'"done"' not in answer.body:
@@ -183,7 +183,7 @@ def test_everything_follows_the_primary(pair, scratch, logs):
             pair.fail_over()
             wait_until(lambda: rest.put("posts/c", {"author": "cy"}).status == 200, "a write", 30)
             listener.wait_for_value({"a": {"author": "ada"}, "b": {"author": "bob"}, "c": {"author": "cy"}})
-            assert [event.change[:2] for event in listener.events][:2] == [("put", "/"), ("put", "/b")], "something was told again"
+            assert [event.change[:2] for event in listener.events][:2] == [("put", "/"), ("put", "/b")], "an event was sent again"
         mirrored.caught_up()
         mirrored.verify()
         taken: set[str] = set()

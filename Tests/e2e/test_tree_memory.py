@@ -30,7 +30,7 @@ def crowd_out(gateway, ns: str, round: int = 0):
             gateway.rest.set("filling", FILLING, ns=f"other-{round}-{attempt}-{number}")
         return not is_loaded(gateway, ns)
 
-    wait_until(is_gone, f"{ns} to be let go")
+    wait_until(is_gone, f"{ns} to be evicted")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_was_written_is_there_and_goes_on(gateways):
     assert here.rest.value(ns="mine") == {"a": [0, 1, 2], "b": [0, 1, 2]}
     assert here.metric("pathmirror_namespaces_evicted_total") > 30
     assert here.metric("pathmirror_tree_limit_bytes") == 1 << 20
-    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "what was used just now to be let go")
+    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "the last used one to be evicted")
 
 
 def test_streams_resume_by_their_ids(gateways):
@@ -100,7 +100,7 @@ def test_what_requests_use_again_and_again_stays(serve):
             assert here.rest.value("round", ns=name) == round
     assert here.metric("pathmirror_namespace_loads_total") <= len(names) + 1
     # All are in use and exceed the limit: the log says so once, and the gateway evicts the oldest once they are idle.
-    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "some to be let go", 30)
+    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "some to be evicted", 30)
     assert here.process.stderr().count("the trees in use take more memory than --tree-memory") <= 1
 
 

@@ -25,7 +25,7 @@ def test_large_reads_that_nobody_reads(serve):
         assert 9 * MEBIBYTE < queued(gateway) <= 64 * MEBIBYTE
         answer = gateway.rest.send("GET", "/big.json?ns=other", None, ADMIN)
         assert (answer.status, len(answer.body)) == (200, 9 * MEBIBYTE + 2)
-    wait_until(lambda: queued(gateway) == 0, "what nobody reads to be let go")
+    wait_until(lambda: queued(gateway) == 0, "the unread responses to be released")
     assert gateway.rest.send("GET", "/big.json?ns=crowd", None, ADMIN).status == 200
 
 

@@ -377,7 +377,7 @@ def test_presence_leaves_no_ghost(serve, ending):
         other.socket.drop()
         if ending == "again":
             device.socket.drop()
-        wait_until(lambda: rest.value("users/u/connections") is None, "nobody to be there")
+        wait_until(lambda: rest.value("users/u/connections") is None, "no session to be left")
 
 
 def test_too_many_orders_are_refused_not_forgotten(dev, at):

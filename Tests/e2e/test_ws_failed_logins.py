@@ -99,7 +99,7 @@ def test_ondisconnect_requests_of_an_earlier_login_are_not_carried_out(gateway):
         client.ok("o", {"p": "hall/left", "d": True})
         assert client.call("auth", {"cred": "nonsense"})["s"] == "invalid_token"
         client.socket.close()
-    wait_until(lambda: gateway.rest.value("hall/left"), "the onDisconnect request to be carried out")
+    wait_until(lambda: gateway.rest.value("hall/left"), "the onDisconnect request to be executed")
     assert gateway.rest.value("mine", auth=SECRET) == {"a": 1}
 
 

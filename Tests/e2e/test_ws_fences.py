@@ -87,7 +87,7 @@ def test_all_gateways_die_and_one_comes_back(serve):
     # By PostgreSQL's clock, they die only tomorrow.
     sql.execute(first.database_url, "update pathmirror.gateway set seen_at = now() + interval '1 day'")
     again = serve(*QUICK, name="again")
-    wait_until(lambda: again.rest.value() == {"n": 1, "m": 1}, "both to be carried out", 30)
+    wait_until(lambda: again.rest.value() == {"n": 1, "m": 1}, "both to be executed", 30)
     wait_until(lambda: sql.rows(again.database_url, "select count(*) from pathmirror.gateway") == [(1,)], "the dead to be forgotten")
 
 

@@ -1,12 +1,12 @@
-"""Faults on gateways, connections, PostgreSQL, its disk and the clocks, while clients work; then what must hold is checked.
+"""Faults on gateways, connections, PostgreSQL, its disk and the clocks, while clients work; then checks of all results.
 
     make campaign NAME=faults                                          320 faults, in half an hour at most
     make campaign NAME=faults ARGS='--seed 7 --minutes 5 --faults 40'
     make campaign NAME=faults ARGS='--seed 7 --rounds 3 --only power-cut,link-cut-after-commit'
     make campaign NAME=faults ARGS='--feeds --faults 1000 --minutes 45'
 
-The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer faults than
-asked for in the time; 2 wrong usage.
+The same seed makes the same faults in the same order. Exit status: 0 no violation, 1 a violation, or fewer faults than
+requested in the time; 2 wrong usage.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--per-round", type=int, help="20, or 100 with --feeds")
     parser.add_argument("--rounds", help="only these rounds of the plan: 3, or 2-5, counted from 0")
     parser.add_argument("--only", help="only these kinds, by commas")
-    parser.add_argument("--short", action="store_true", help="one round of about a minute: what `make test` runs")
+    parser.add_argument("--short", action="store_true", help="one round of about a minute, as in `make test`")
     parser.add_argument("--without-disk", action="store_true", help="PostgreSQL on an ordinary disk: no power cuts")
     parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE for PostgreSQL, for trying the checks")
     parser.add_argument("--option", action="append", default=[], help="a word more on the gateways' command line")

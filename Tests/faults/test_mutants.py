@@ -21,7 +21,7 @@ def test_a_mutant_applies(path, tmp_path):
         shutil.copy(REPOSITORY / name, tmp_path / name)
     with open(path, "rb") as text:
         done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch"], cwd=tmp_path, stdin=text, capture_output=True)
-    assert done.returncode == 0, f"{path.name} must be made anew: {done.stdout.decode()}"
+    assert done.returncode == 0, f"{path.name} must be made again: {done.stdout.decode()}"
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)

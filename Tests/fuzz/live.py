@@ -1,10 +1,10 @@
-"""Throws wrong HTTP, WebSocket and long-polling bytes at a gateway, while clients that behave must not notice.
+"""Throws wrong HTTP, WebSocket and long-polling bytes at a gateway, without effect on well-behaved clients.
 
     make campaign NAME=fuzz-live                                  ten minutes under AddressSanitizer
     make campaign NAME=fuzz-live ARGS='--seconds 60 --seed 7'     the cases of one seed, in the order of their numbers
     make campaign NAME=fuzz-live ARGS='--seed 7 --cases 100-200'  some of them again
 
-Exit status: 0 nothing found, 1 a finding (said last, with the numbers of the latest cases), 2 wrong usage.
+Exit status: 0 no finding, 1 a finding (printed last, with the numbers of the latest cases), 2 wrong usage.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Failovers of a PostgreSQL under Patroni, while clients work with gateways; then what must hold is checked.
+"""Failovers of a PostgreSQL under Patroni, while clients work with gateways; then checks of all results.
 
     make campaign NAME=ha                                       50 failovers, about three quarters of an hour
     make campaign NAME=ha ARGS='--seed 7 --failovers 5'
     make campaign NAME=ha ARGS='--seed 7 --rounds 1 --only network'
 
-The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer failovers than
-asked for in the time; 2 wrong usage.
+The same seed makes the same faults in the same order. Exit status: 0 no violation, 1 a violation, or fewer failovers than
+requested in the time; 2 wrong usage.
 """
 
 import argparse

@@ -81,7 +81,7 @@ class Ensemble(Rig):
 
     def wait_whole(self, patience: float = 120):
         try:
-            wait_until(self.is_whole, "all nodes to be in place", patience, 0.2)
+            wait_until(self.is_whole, "all nodes to have joined", patience, 0.2)
         except Late as late:
             raise Late(f"{late}\n" + "\n".join(f"{node.name}: {node.ask('/patroni')}" for node in self.nodes)) from None
 

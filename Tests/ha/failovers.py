@@ -132,6 +132,6 @@ class Failovers(Onslaught):
                     return connection.execute("select head from pathmirror.namespace where name = 'default'").fetchone()[0]
             try:
                 wait_until(lambda: head() >= self.head, f"node {node.name} to have everything", 30, 0.2)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the node has not come to the end
+            except Exception as error:  # noqa: BLE001 - on any error the node has not reached the end
                 wrong.append(f"{node.name}: {error}")
         return wrong

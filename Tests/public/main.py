@@ -23,7 +23,7 @@ def arguments(words) -> argparse.Namespace:
                         help="a checkout, or a bare repository whose HEAD is used; OWNER/REPOSITORY@VERSION=PATH for a suite of that version, "
                              "whose tag is used of a bare repository; may be given several times")
     parser.add_argument("--only", action="append", default=[], metavar="SUITE", help="runs these suites alone; it is an error if one can't run")
-    parser.add_argument("--list", action="store_true", help="says what each suite needs, and runs nothing")
+    parser.add_argument("--list", action="store_true", help="prints the requirements of each suite, and runs nothing")
     parser.add_argument("--work", type=Path, help="a directory for copies and builds that is kept; without it a temporary one is used")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the outcomes to a file")
     return parser.parse_args(words)

@@ -30,7 +30,7 @@ def wait_until_whole(cluster):
         return [len(having(cluster, role)) for role in ("Leader", "Sync Standby", "Replica")] == [1, 1, 1]
 
     try:
-        wait_until(whole, "all nodes to be in place", 180, 0.5)
+        wait_until(whole, "all nodes to have joined", 180, 0.5)
     except Late as late:
         raise AssertionError(f"{late}: {members(cluster)}") from late
 

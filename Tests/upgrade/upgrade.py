@@ -1,11 +1,11 @@
-"""An update from one version to another under load, in one order of steps; then what must hold is checked.
+"""An update from one version to another under load, in one order of steps; then checks of all results.
 
-    scripts/upgrade OLD                      the orders that docs/guides/upgrade.md says work
+    scripts/upgrade OLD                      the orders of docs/guides/upgrade.md
     scripts/upgrade OLD --order gateways-later --seed 7
 
-OLD is the older version's binary. The clients are those of the fault campaign, without feeds where the older version has none: they
-write, read, listen and have things done at their end by two gateways of the older version, while the database is migrated
-and one gateway after the other is replaced. Exit status: 0 nothing found, 1 a violation, 2 wrong usage.
+OLD is the older version's binary. The clients are those of the fault campaign, without feeds if the older version has none. They write,
+read, listen and use onDisconnect with two gateways of the older version, while this program migrates the database and replaces one
+gateway after the other. Exit status: 0 no violation, 1 a violation, 2 wrong usage.
 """
 
 import argparse

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""An order service: keeps a table of its own of what is under /orders, by consuming a feed.
+"""An order service: keeps its own table of the data below /orders, by consuming a feed.
 
-    orders.py define              declares the feed; once is enough, and more do no harm
+    orders.py define              declares the feed; repetitions change nothing
     orders.py run                 consumes until it is interrupted
-    orders.py run --until-idle    ends when there is nothing more to consume
+    orders.py run --until-idle    ends when no message is left
     orders.py show                prints the table
 
-It may be killed at any moment, and any number of times: each message has its effect exactly once. The recipe is short. A message
-may come more than once, but its id is always the same; so its id and its effect are written in one transaction, and it is
-acknowledged only after that. Who is killed before the commit has done nothing; who is killed behind it is sent the message
-again, finds its id, and only acknowledges.
+A kill of the service at any moment is harmless: each message has its effect exactly once. The recipe is short. The feed may deliver a
+message more than once, but with the same id. So one transaction writes the id and the effect, and the acknowledgement comes after
+it. A service that is killed before the commit has done nothing. A service that is killed after the commit gets the message again,
+finds its id, and only acknowledges it.
 """
 
 import argparse

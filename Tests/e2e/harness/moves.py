@@ -107,7 +107,7 @@ class Load:
 
     def goes_on(self, writes=30, patience=60):
         before = len(self.acknowledged)
-        wait_until(lambda: len(self.acknowledged) >= before + writes, "writes to go on", patience)
+        wait_until(lambda: len(self.acknowledged) >= before + writes, "writes to continue", patience)
 
     def refusals(self):
         return {status: self.refused.count(status) for status in set(self.refused)}

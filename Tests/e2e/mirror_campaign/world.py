@@ -263,7 +263,7 @@ class World:
             self.verify()
 
     def finish(self):
-        """Resumes all mirrors, waits for the head, compares and rebuilds all tables, and checks that interrupted work left nothing behind.
+        """Resumes all mirrors, waits for the head, compares and rebuilds all tables, and checks that interrupted work left no rows.
         """
         for name, in sql.rows(self.urls[0], "select name from pathmirror.mirror"):
             self.command("mirror", "resume", name, must=True)

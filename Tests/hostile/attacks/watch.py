@@ -1,11 +1,11 @@
-"""A process of its own that asks for the gateway's health on several connections, and writes where it may, all the time.
+"""A separate process that continuously requests the gateway's health on several connections, and writes to a permitted path.
 
     python watch.py PORT CONNECTIONS TARGET CREDENTIAL [FEED TOKEN]
 
-With a feed, whose messages are to be what the writer writes, it consumes that as well, and counts what it has acknowledged.
+With a feed of the writer's records, the process consumes that as well, and counts its acknowledgements.
 
-A line on standard input is answered with the worst latencies since the last one, as JSON; what is under way then counts
-when it has been answered. It ends with its standard input.
+The process answers a line on standard input with the worst latencies since the last line, as JSON; a request in flight counts once it
+has its answer. The process ends with its standard input.
 """
 
 import json
