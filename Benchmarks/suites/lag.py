@@ -1,4 +1,4 @@
-"""The lag of a mirror behind the log, entry by entry, while clients write at half of their possible rate.
+"""The lag of a mirror, entry by entry, while clients write at half of their possible rate.
 
 PostgreSQL keeps the time of every commit here (track_commit_timestamp): an entry's lag is the time from its commit to that of its row in
 the mirror."""

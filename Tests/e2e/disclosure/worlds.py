@@ -1,4 +1,4 @@
-"""Worlds that are alike except for a part that most callers may not read, one namespace each, and the means to tell them apart."""
+"""Worlds that are alike except for a part that most callers may not read, one namespace each, and the means to distinguish them."""
 
 import json
 
