@@ -36,7 +36,7 @@ class Client:
         process.stop(self._child)
 
     def until(self, count: int) -> dict:
-        """Its use of resources after this number of events."""
+        """The app's use of resources after this number of events."""
         self._child.stdin.write(f"{count}\n")
         self._child.stdin.flush()
         return self.seen()
@@ -65,7 +65,7 @@ def fill(gateway: Gateway, children: int):
 
 
 def follow(gateway: Gateway, client: Client, kind: str, children: int) -> tuple[dict, dict, dict]:
-    """Its use after the load, after the large updates, and after the small ones."""
+    """The app's use of resources after the load, after the large updates, and after the small ones."""
     count = children if kind == "child" else 1
     loaded = client.until(count)
     for burst in range(BURSTS):

@@ -306,7 +306,7 @@ def test_a_request_counts_at_the_first_gateway_only(pair):
     two = pair("--rate-limit-per-address", "300/m:30")
     statuses = [two.other.call("POST", "pull", {}).status for _ in range(20)]
     assert statuses == [200] * 20
-    # The other gateway's two requests are those by which the test began; its other answers were not used.
+    # The owner has counted only the two requests from the start of the test, and no forwarded one.
     assert [two.owner.call("POST", "pull", {}).status for _ in range(20)] == [200] * 20
 
 
