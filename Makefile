@@ -4,11 +4,11 @@ SWIFT ?= swift
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Where zsh looks for completions under $(PREFIX); Debian's packages have theirs in share/zsh/vendor-completions
+# The folder of zsh's completions under $(PREFIX); Debian's packages have theirs in share/zsh/vendor-completions
 ZSH_COMPLETIONS ?= share/zsh/site-functions
 # Options for the program a target runs, e.g. make run ARGS='--port 9010 --import export.json'
 ARGS ?=
-# What `make compare` compares: binaries, or directories that Tests/recorded/recorder.py has written
+# The sides of `make compare`: binaries, or directories of Tests/recorded/recorder.py
 OLD ?=
 NEW ?=
 # One room for `make test`, such as Tree, and a filter for its tests
@@ -25,7 +25,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # The hot rooms are generic code across targets: without this flag they run many times slower (docs/explanation/architecture.md).
 RELEASE_BUILD = PATHMIRROR_COMMIT=$(COMMIT) $(SWIFT) build -c release -Xswiftc -cross-module-optimization $(SWIFT_FLAGS)
 RELEASE = .build/release
-# Where the program lies that `make install` copies
+# The folder of the program that `make install` copies
 BUILT ?= $(RELEASE)
 
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.

@@ -21,7 +21,7 @@ from suites import (
     before, capacity, compareset, durable, fanout, feeds, gateways, gets, growth, heldfeeds, hostile, lag, listeners, live, memory, mirrors,
     mixed, namespaces, pipelined, puts, reads, realtime, replays, reports, rules, snapshot, sql, standby, tls, transfers, webhooks, wsputs)
 
-# Pathmirror beside others, or beside the least that the work could take: what --report runs, in the order of the page.
+# Pathmirror beside others, or beside the least work: the suites of --report, in the order of the page.
 OF_RACES = (durable, pipelined, fanout, compareset, reads, live, mixed, feeds, mirrors, sql, transfers, growth, tls)
 SUITES = {suite.NAME: suite for suite in (
     puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, reports, heldfeeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
@@ -71,7 +71,7 @@ def parsed() -> argparse.Namespace:
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
     parser.add_argument("--report", metavar="RESULTS", nargs="?", type=Path, const=True,
                         help=f"runs the races ({', '.join(RACES)}), or those of --only, and writes the page with the results and its plots; "
-                        "with RESULTS it only writes the page again, from what an earlier run has left")
+                        "with RESULTS it only writes the page again, from the results of an earlier run")
     parser.add_argument("--pages", metavar="FOLDER", type=Path, default=DOCS, help="where that goes; default: docs/explanation")
     parser.add_argument("--leaves", metavar="N", type=int, help="the largest tree of the suite `growth`; default: a million")
     parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suites `namespaces` and `growth` make")
@@ -84,7 +84,7 @@ def parsed() -> argparse.Namespace:
 
 
 def run_all(names: list[str], context: Context) -> list[str]:
-    """What went wrong, one text a suite: such a suite is void, and none of its measures is told."""
+    """Runs suites; returns one text for each failure. A failed suite is void, and none of its measures is reported."""
     failures = []
     for name in names:
         context.begin(name)
@@ -99,7 +99,7 @@ def run_all(names: list[str], context: Context) -> list[str]:
 
 
 def told(names: list[str], seconds: float) -> dict:
-    """What the page says of a run besides its measures."""
+    """The facts of the page about a run besides its measures."""
     with Gateway() as gateway:
         settings = dict(line.split("=", 1) for line in gateway.sql(SETTINGS).splitlines())
     machine_facts = facts.facts()

@@ -1,4 +1,4 @@
-// Appends to a Redis stream, so many at a time on each connection: what writers.c does, in Redis' protocol.
+// Appends to a Redis stream, a fixed number at a time on each connection: the same as writers.c, in Redis' protocol.
 //
 //   appends PORT CONNECTIONS IN-FLIGHT SECONDS KEYS LENGTH SEED
 //

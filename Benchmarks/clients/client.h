@@ -86,7 +86,7 @@ struct frames {
     uint8_t in_payload;
 };
 
-// Passes bytes on up to the end of a frame; returns how many. `*ended` tells whether one ended.
+// Passes bytes on up to the end of a frame; returns how many. `*ended` is set if one ended.
 static inline size_t frame_step(struct frames *frames, const unsigned char *bytes, size_t count, int *ended) {
     size_t used = 0;
     *ended = 0;
@@ -113,7 +113,7 @@ static inline size_t frame_step(struct frames *frames, const unsigned char *byte
 
 // MARK: Opening
 
-// Reads until `is_complete` says so of all that came, which is returned in `buffer` with a zero behind it.
+// Reads until `is_complete` accepts the received bytes, which are returned in `buffer` with a zero after them.
 static inline size_t read_until(int fd, char *buffer, size_t room, int (*is_complete)(const char *, size_t)) {
     size_t size = 0;
     buffer[0] = 0;

@@ -1,11 +1,11 @@
-// Counters that are read, and set to one more if nobody else has set them meanwhile.
+// Clients read counters, and increment them if no other client has set them meanwhile.
 //
 //   compareset gateway|etcd PORT CLIENTS KEYS SECONDS SEED
 //
-// Each client takes one of KEYS counters by the dice, reads it, and tries to set it until it has; a refusal tells what is there now. The
-// counters must be there. Ends with a line of JSON: how many were set, how many tries were refused, the microseconds, percentiles of the
-// microseconds from a client's first read to its success, and the sum of the counters at the end less that at the beginning: if it is not
-// the number of those that were set, an answer was not true.
+// Each client takes one of KEYS counters by the dice, reads it, and repeats its write until it succeeds; a refusal has the current value. The
+// counters must exist. Ends with a line of JSON: the numbers of successes and of refused attempts, the microseconds, percentiles of the
+// microseconds from a client's first read to its success, and the sum of the counters at the end less that at the beginning: if it differs
+// from the number of successes, an answer was wrong.
 #include "queues.h"
 
 #include <sys/epoll.h>
@@ -13,7 +13,7 @@
 struct client {
     int fd, key, is_reading;
     struct text in, out;
-    // What is there, and what tells that it is still there: an entity tag, or a revision.
+    // The current value, and the condition of a write: an entity tag, or a revision.
     long long value;
     char tag[64];
     long long since;
@@ -105,7 +105,7 @@ static void try_to_set(struct client *client) {
     send_out(client);
 }
 
-// Takes over what an answer says is there.
+// Takes the current value from an answer.
 static void learn(struct client *client, const char *answer) {
     if (is_etcd) {
         const char *revision = strstr(answer, "\"mod_revision\":\""), *value = strstr(answer, "\"value\":\"");

@@ -1,18 +1,18 @@
-// Writes that are offered at a rate, whatever the server does (an open loop), and subscribers that each have to get theirs, all of them,
-// once and in order.
+// Writes at a fixed rate, independent of the server (an open loop), and subscribers that each must get their events: all of them, once and
+// in order.
 //
 //   mixed PORT NODE WRITERS SUBSCRIBERS RATE SECONDS LENGTH PATIENCE
 //
 // Write number n is due RATE times a second, goes to NODE/s(n mod SUBSCRIBERS), and by the WebSocket that this path always has; it is sent
-// when it is due, or as soon afterwards as there is room for it, and all times are from when it was due: a server that stands still is
-// charged for what it kept waiting. Each path has one subscriber by server-sent events. It is over when everything has come, or nothing more
+// when it is due, or as soon afterwards as there is room for it, and all times count from its due time: a stalled server is charged for
+// the waiting time. Each path has one subscriber by server-sent events. The program ends when all events have arrived, or none has arrived
 // for PATIENCE seconds after the last write. Ends with a line of JSON: writes, answers that were
 // ok, events, events that were not the next of their path, how late writes were sent, and the times to answers and events, in microseconds.
 #include "queues.h"
 
 #include <sys/epoll.h>
 
-// Both begin alike, and so tell who they are.
+// Both begin with the same members, which include the kind.
 struct writer {
     int fd, is_writer;
     struct frames frames;
@@ -57,7 +57,7 @@ static void open_all(int epoll) {
         subscriber->fd = connected(port);
         int size = snprintf(buffer, sizeof buffer, "GET %s/s%d.json HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n", node, index);
         send_all(subscriber->fd, buffer, size);
-        // The value that is there: none, or what is left of an earlier run, which is no event of this one.
+        // The initial value: none, or that of an earlier run, which is no event of this one.
         read_until(subscriber->fd, buffer, sizeof buffer, has_put);
         if (strncmp(buffer, "HTTP/1.1 200", 12)) fail("refused: %.200s", buffer);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = subscriber};
@@ -213,7 +213,7 @@ int main(int count_of_words, char **words) {
             note(&lateness, due, now);
         }
         for (int index = 0; index < writers; index++) flush(&all_writers[index]);
-        // Some tenths of a millisecond between: who looks all the time takes the processor that the server needs.
+        // Waits some tenths of a millisecond: a busy loop would take the processor that the server needs.
         struct timespec wait = {0, 300000};
         int count = epoll_pwait2(epoll, ready, 256, &wait, NULL);
         for (int index = 0; index < count; index++) {

@@ -6,10 +6,10 @@
 // Producers write values of LENGTH bytes to KEYS records, one unanswered each, RATE a second together (0: as fast as they are answered),
 // for SECONDS or until there are EVENTS of them (0: no bound). Consumers take up to MAX at a time and acknowledge, all of them with one
 // request or each with its own. Without producers it ends when EVENTS were acknowledged, else when everything that was written was, or
-// ten seconds after the last write. PgQ has a queue for each consumer: QUEUE with its number behind it.
+// ten seconds after the last write. PgQ has a queue for each consumer: QUEUE with its number appended.
 //
-// Ends with a line of JSON: what was produced, taken, acknowledged, the microseconds from the first request to the last
-// acknowledgement, and percentiles of the microseconds from sending a write to having its message, and to having its answer.
+// Ends with a line of JSON: the numbers of produced, taken and acknowledged messages, the microseconds from the first request to the last
+// acknowledgement, and percentiles of the microseconds from sending a write to receiving its message, and to receiving its answer.
 #include "queues.h"
 
 #include <libpq-fe.h>
@@ -157,7 +157,7 @@ static void take_sql(struct connection *connection, PGresult *result) {
     if (connection->state == WRITING) {
         written(connection);
     } else if (connection->state == PULLING && PQgetisnull(result, 0, 0)) {
-        // Nobody tells a consumer of PgQ that there is something: it looks again.
+        // PgQ does not notify a consumer of new messages: the consumer polls.
         connection->state = IDLE;
         connection->due = now_ns() + 2000000;
     } else if (connection->state == PULLING) {
@@ -230,7 +230,7 @@ static void open_connection(struct connection *connection, int epoll) {
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, connection->fd, &event)) fail("epoll: %s", strerror(errno));
 }
 
-// Begins what is due; the milliseconds until something else is.
+// Starts the due operations; returns the milliseconds until the next one.
 static int begin_due(struct connection *all, long long now) {
     long long nearest = now + 100000000;
     for (int index = 0; index < producers + consumers; index++) {

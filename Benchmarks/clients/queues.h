@@ -1,4 +1,4 @@
-// What queue.c knows of each engine: what is sent to it, when an answer is whole, and what there is in it.
+// The engines of queue.c: their requests, the ends of their answers, and the contents of these.
 #ifndef PATHMIRROR_BENCH_QUEUES_H
 #define PATHMIRROR_BENCH_QUEUES_H
 
@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static inline void add(struct text *text, 
 
 // MARK: Messages
 
-// A value that tells when it was sent: @NANOSECONDS@ and filler.
+// A value with its time of sending: @NANOSECONDS@ and filler.
 static inline void put_value(char *out, int length) {
     int count = snprintf(out, length + 1, "@%lld@", now_ns());
     memset(out + count, 'x', length - count);
@@ -56,7 +56,7 @@ static inline void each_time(const char *bytes, size_t size, void (*found)(long 
     }
 }
 
-// Ids of the messages of an answer, one behind the other, each with a zero behind it.
+// Ids of the messages of an answer, consecutively, each with a zero after it.
 struct ids {
     struct text text;
     int count;
@@ -91,7 +91,7 @@ static inline void add_pull(struct text *out, const char *feed, int max, int con
     free(body.bytes);
 }
 
-// Acknowledges `count` messages by the ids from `id` on; returns what is behind them.
+// Acknowledges `count` messages by the ids from `id` on; returns the address after them.
 static inline const char *add_ack(struct text *out, const char *feed, const char *id, int count, int consumer) {
     struct text body = {0};
     add(&body, "{\"ids\":[");

@@ -1,1 +1,1 @@
-"""What the benchmarks share: processes, a gateway, load generators, data, the report."""
+"""The shared parts of the benchmarks: processes, a gateway, load generators, data, the report."""

@@ -1,4 +1,4 @@
-"""What a fan-out costs at the least: the same bytes by plain send() loops (clients/broadcast.c)."""
+"""The least cost of a fan-out: the same bytes by plain send() loops (clients/broadcast.c)."""
 
 import subprocess
 
@@ -32,7 +32,7 @@ class Broadcast:
             raise process.Failed("the broadcast's connections could not be accepted")
 
     def put(self):
-        """Sends one event to each connection: what the gateway sends for one PUT, in either protocol."""
+        """Sends one event to each connection: the bytes of the gateway for one PUT, in either protocol."""
         self.count += 1
         value = f'"message {self.count}"'
         event = f'event: put\ndata: {{"path":"/","data":{value}}}\n\n'.encode()

@@ -1,4 +1,4 @@
-"""The benchmarks' own clients, in C: compiled when first wanted, into a directory that goes with the run."""
+"""The benchmarks' own clients, in C: compiled at their first use, into a directory of this run."""
 
 import atexit
 import functools
@@ -21,10 +21,10 @@ def _directory() -> Path:
 
 @functools.cache
 def client(name: str, *libraries: str) -> Path:
-    """The program made of clients/NAME.c, with libraries that pkg-config knows."""
+    """The program of clients/NAME.c, with libraries that pkg-config knows."""
     compiler = os.environ.get("CC") or shutil.which("cc")
     if not compiler:
-        raise machine.Missing("no C compiler: install what is missing with `scripts/install-dependencies run bench`")
+        raise machine.Missing("no C compiler: install the missing packages with `scripts/install-dependencies run bench`")
     program = _directory() / name
     flags = process.run([machine.program("pkg-config"), "--cflags", "--libs", *libraries]).split() if libraries else []
     process.run([compiler, "-O2", "-pthread", "-o", program, _SOURCES / f"{name}.c", *flags])

@@ -11,14 +11,13 @@ from .clients import client
 class Connections:
     """A helper process that holds connections until the context ends.
 
-    `kinds`: how many of each kind; the kinds are those of clients/connections.c. Those that listen do so on `path`. Each
-    time all connections together have had another event each, the process tells how many events each has had and when
-    (monotonic nanoseconds): see `reached`.
-    """
+    `kinds`: the number of each kind; the kinds are those of clients/connections.c. Listeners listen on `path`. Each time all connections
+    together have received another event each, the process reports the number of events of each and the time (monotonic nanoseconds): see
+    `reached`."""
 
     def __init__(self, port: int, path: str = "/", **kinds: int):
         self.count = sum(kinds.values())
-        # Events that each listener had before those now counted; the caller's to set.
+        # Events that each listener had before those now counted, which the caller sets.
         self.seen = 0
         words = [word for kind, count in kinds.items() for word in (kind.replace("_", "-"), count)]
         self._child = process.start([client("connections"), port, path, *words], stdin=subprocess.PIPE,

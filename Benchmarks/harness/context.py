@@ -1,4 +1,4 @@
-"""What a suite is given."""
+"""The context of a suite."""
 
 import sys
 import time
@@ -14,13 +14,13 @@ class Context:
     quick: bool
     quiet: Quiet
     report: Report = field(default_factory=Report)
-    # How many the suite `namespaces` makes, where that was given.
+    # The number of namespaces for the suite `namespaces`, if given.
     namespaces: int | None = None
     # An earlier binary, for the suite `before`.
     before: str | None = None
     # The official JavaScript SDK as one file, for the suite `realtime`.
     js_sdk: str | None = None
-    # How many leaves the largest tree of the suite `growth` has, where that was given.
+    # The number of leaves of the largest tree for the suite `growth`, if given.
     leaves: int | None = None
     suite: str = ""
     _start: float = 0
@@ -29,7 +29,7 @@ class Context:
         self.suite, self._start = suite, time.monotonic()
 
     def withdraw(self):
-        """Takes back what the present suite has measured: something went wrong in it, and so nothing of it counts."""
+        """Discards the measures of the present suite, because a failure makes them void."""
         self.report.withdraw(self.suite)
 
     def pick(self, full, quick):

@@ -31,7 +31,7 @@ def dataset(leaves: int) -> Dataset:
     folder = Path(tempfile.gettempdir()) / f"pathmirror-bench-cache-{user}"
     folder.mkdir(mode=0o755, exist_ok=True)
     if folder.lstat().st_uid != user:
-        raise PermissionError(f"{folder} belongs to somebody else")
+        raise PermissionError(f"{folder} belongs to another user")
     name = f"v{_VERSION}-{records}"
     made = Dataset(records * LEAVES_A_RECORD, folder / f"{name}.json", folder / f"{name}.tsv")
     if not (made.export.exists() and made.rows.exists()):
@@ -74,6 +74,6 @@ def _make(records: int, made: Dataset):
                 for below, leaf in leaves:
                     table.write(f"/users/{key}/{name}{below}\t{encode(leaf)}\n")
         tree.write("}}")
-    # Whole or not at all, also when two runs begin at once.
+    # Written whole or not at all, also when two runs begin at once.
     export.replace(made.export)
     rows.replace(made.rows)

@@ -26,7 +26,7 @@ class Etcd:
             [machine.program("etcd"), "--data-dir", self.root / "data", "--name", "bench", "--listen-client-urls", self.url,
              "--advertise-client-urls", self.url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
              "--initial-cluster", f"bench={peer}", "--log-level", "error",
-             # A run must not end at the bound on the database's size.
+             # A run must not end at the limit of the database's size.
              "--quota-backend-bytes", 8 << 30],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 30

@@ -1,4 +1,4 @@
-"""What a reader has to know of the machine: processors, memory, kernel, and how long its disk takes to sync."""
+"""Facts about the machine for readers: processors, memory, kernel, and the time of a sync of its disk."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def facts(count: int = 1_000) -> dict:
 
 
 def version(name: str, *words) -> str:
-    """The first line of what a program says of itself, as short as it is true."""
+    """The version in the first line of a program's output, or that line."""
     line = process.run([machine.program(name), *words]).strip().split("\n")[0]
     found = re.search(r"\d+\.\d+(\.\d+)?", line)
     return found.group(0) if found else line
@@ -54,7 +54,7 @@ def fdatasync(count: int) -> dict:
     """Appends that are synced one by one, as a log's are; milliseconds."""
     times = []
     with tempfile.NamedTemporaryFile(prefix="pathmirror-sync-") as file:
-        # A write-ahead log's files are there in full before they are written.
+        # Like a write-ahead log's files, the file has its full size before the writes.
         os.posix_fallocate(file.fileno(), 0, SYNCED_BYTES * count)
         os.fsync(file.fileno())
         block = os.urandom(SYNCED_BYTES)

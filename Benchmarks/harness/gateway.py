@@ -17,21 +17,20 @@ from .processor import Meter
 class Gateway:
     """A gateway on a data directory that is removed at the end. Use as a context.
 
-    `binary` is the one that is measured, unless it is given.
-    """
+    `binary` is the measured one, unless it is given."""
 
     OPTIONS = ["--log-level", "warning"]
     TUNE = "idle-timeout=10m,stream-keep-alive=10m"
-    # The same for an earlier build, which reads these and not PATHMIRROR_TUNE.
+    # The same for an earlier build, which reads these variables and not PATHMIRROR_TUNE.
     EARLIER = {"PATHMIRROR_IDLE_TIMEOUT_MS": "600000", "PATHMIRROR_SSE_KEEPALIVE_MS": "600000"}
 
     def __init__(self, binary: str | None = None, options: list | None = None, tune: str = ""):
         self.binary = binary or machine.pathmirror()
         self.options = [*self.OPTIONS, *(options or [])]
-        # Of what is said twice the last counts.
+        # The last value of a repeated name counts.
         self.variables = {**self.EARLIER, "PATHMIRROR_TUNE": ",".join(filter(None, (self.TUNE, tune)))}
         self.root = Path(tempfile.mkdtemp(prefix="pathmirror-bench-"))
-        # Run by root, PostgreSQL is another user, who has to come through here.
+        # If root runs this, PostgreSQL runs as another user, who needs access to the folder.
         self.root.chmod(0o711)
         self.data = self.root / "data"
         self.port = machine.free_port()
@@ -116,5 +115,5 @@ class Gateway:
                            self.environment).strip()
 
     def checkpoint(self):
-        """Before each measurement, so that none pays for another's dirty pages."""
+        """Called before each measurement, so that it does not write the dirty pages of another one."""
         self.sql("checkpoint")

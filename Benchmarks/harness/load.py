@@ -17,19 +17,19 @@ FOLDER = machine.REPOSITORY / "Benchmarks"
 
 @dataclass(frozen=True)
 class Load:
-    """What a generator measured."""
+    """The measurements of a generator."""
 
     per_second: float
     # Milliseconds; of pgbench, which gives no percentiles, the mean stands for the median.
     latency: float
     # Processor time of an operation in microseconds: generator, gateway and PostgreSQL together.
     cost: float
-    # The 99th percentile in milliseconds, where the generator tells it.
+    # The 99th percentile in milliseconds, if the generator has it.
     p99: float = 0
 
 
 class Server(Protocol):
-    """What a generator of HTTP requests has to know of whom it asks."""
+    """The server's properties that a generator of HTTP requests needs."""
 
     @property
     def url(self) -> str: ...
@@ -52,12 +52,12 @@ def wrk(server: Server, target: str, seconds: int, connections: int = 64, script
 
 
 def writers(gateway: Gateway, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
-    """Realtime WebSockets, each with so many puts unanswered. A single answer but `ok` makes the result worthless."""
+    """Realtime WebSockets, each with this number of unanswered puts. A single answer but `ok` makes the result worthless."""
     return _pipelined("writers", gateway.port, gateway.meter(), seconds, connections, in_flight, keys, length, seed)
 
 
 def appends(redis: Redis, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
-    """The same appended to a stream of Redis."""
+    """The same values, appended to a stream of Redis."""
     return _pipelined("appends", redis.target, redis.meter(), seconds, connections, in_flight, keys, length, seed)
 
 

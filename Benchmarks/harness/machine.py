@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Missing(Exception):
-    """Something that has to be installed or built first; the text says what and how."""
+    """A missing program; the text names it and the way to install or build it."""
 
 
 def pathmirror() -> str:
@@ -28,7 +28,7 @@ def program(name: str) -> str:
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: int(p.parts[-3]))
     found = str(installed[-1]) if installed else shutil.which(name)
     if not found:
-        raise Missing(f"no {name}: install what is missing with `scripts/install-dependencies run bench`")
+        raise Missing(f"no {name}: install the missing packages with `scripts/install-dependencies run bench`")
     return found
 
 
@@ -77,7 +77,7 @@ def _busy_and_total() -> tuple[int, int]:
 
 
 class Quiet:
-    """Waits for other programs to pause, within a budget for the whole run, and remembers what they used anyway."""
+    """Waits for other programs to pause, within a limit for the whole run, and records their use in spite of that."""
 
     def __init__(self, budget: float):
         self._budget = budget

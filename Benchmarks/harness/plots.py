@@ -5,14 +5,14 @@ from html import escape
 
 _WIDTH, _HEIGHT = 720, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 24, 44, 56
-# Told apart by who cannot tell red from green, too; each line has a mark of its own besides.
+# Colours that differ for readers with colour blindness, too; each line also has its own mark.
 _COLOURS = ["#3987e5", "#d9822b", "#2e9e6b", "#b563c9", "#c8524d", "#7a8793"]
 _STYLE = """text{font:13px system-ui,sans-serif;fill:#333}.t{font-size:15px;font-weight:600}.g{stroke:#8884;stroke-width:1}
 .a{stroke:#888;stroke-width:1}.l{fill:none;stroke-width:2}@media(prefers-color-scheme:dark){text{fill:#ddd}}"""
 
 
 def svg(title: str, x: str, y: str, lines: dict[str, list[list[float]]], log_x: bool = True, log_y: bool = False) -> str:
-    """The whole file. Points at or under zero have no place on an axis of logarithms, and are left out there."""
+    """The whole file. Axes of logarithms omit points at or below zero."""
     kept = {name: [(a, b) for a, b in points if (a > 0 or not log_x) and (b > 0 or not log_y)] for name, points in lines.items()}
     points = [point for of_line in kept.values() for point in of_line]
     if not points:
@@ -53,7 +53,7 @@ def _line(number: int, name: str, places: list[tuple[float, float]]) -> str:
 
 
 class Axis:
-    """Where numbers stand between two ends, in steps that are round numbers."""
+    """The positions of numbers between two ends, in steps that are round numbers."""
 
     def __init__(self, values: list[float], is_log: bool, begin: float, end: float):
         self.is_log, self.begin, self.end = is_log, begin, end
@@ -61,7 +61,7 @@ class Axis:
         if is_log:
             self.low, self.high = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
             self.step = 1
-            # Less than a decade would be all edge.
+            # Less than a decade would leave only margins.
             self.high = max(self.high, self.low + 1)
         else:
             rough = (high - low or abs(high) or 1) / 5

@@ -11,7 +11,7 @@ _running: list[subprocess.Popen] = []
 
 
 class Failed(Exception):
-    """A program ended otherwise than it should; the text has the end of what it printed."""
+    """A program failed; the text has the end of its output."""
 
 
 def _end_with_parent():

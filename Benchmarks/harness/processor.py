@@ -1,4 +1,4 @@
-"""Processor time of a gateway, its PostgreSQL and a load generator: what a write costs, whatever else runs beside."""
+"""Processor time of a gateway, its PostgreSQL and a load generator: the cost of a write, independent of other programs."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ def used_by(pid: int) -> float:
 
 
 class Meter:
-    """Counts from its making; `used` is in seconds. Programs that were waited for count as load generators."""
+    """Counts from its creation; `used` is in seconds. Programs that were waited for count as load generators."""
 
     def __init__(self, server_pid: int, postmaster_pid: int | None = None):
         self._server, self._postmaster = server_pid, postmaster_pid

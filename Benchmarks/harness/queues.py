@@ -1,4 +1,4 @@
-"""Producers and acknowledging consumers (clients/queue.c), and the engines that a feed is compared with."""
+"""Producers and acknowledging consumers (clients/queue.c), and the engines that are compared with a feed."""
 
 import json
 import subprocess
@@ -16,26 +16,26 @@ OWNER = {"Authorization": "Bearer owner"}
 
 @dataclass(frozen=True)
 class Worked:
-    """What clients/queue.c measured; times in milliseconds."""
+    """The measurements of clients/queue.c; times in milliseconds."""
 
     produced: int
     acknowledged: int
     per_second: float
-    # From sending a write to having its message.
+    # From the request of a write to the receipt of its message.
     p50: float
     p99: float
-    # From sending a write to having its answer.
+    # From the request of a write to its answer.
     answer: float
 
 
 def work(kind: str, target, name: str, *, producers: int = 0, rate: float = 0, consumers: int = 0, max: int = 100,
          each: bool = False, events: int = 0, seconds: float = 120, keys: int = 10_000, length: int = 200) -> Worked:
-    """Runs the program; whatever was not acknowledged in the end is a failure."""
+    """Runs the program; a message without an acknowledgement at the end is a failure."""
     result = json.loads(process.run(
         [client("queue", "libpq"), kind, target, name, producers, rate, consumers, max, "each" if each else "batch", events, seconds,
          keys, length], seconds + 60))
     wanted = result["produced"] if producers else events
-    # More is possible: what was on its way to a consumer of the run before comes again.
+    # More is possible: messages in flight to a consumer of the run before are delivered again.
     if consumers and result["acknowledged"] < wanted:
         raise Wrong(f"{kind}: {result['acknowledged']} of {wanted} messages were acknowledged")
     count = result["acknowledged"] if consumers else result["produced"]
@@ -44,7 +44,7 @@ def work(kind: str, target, name: str, *, producers: int = 0, rate: float = 0, c
 
 
 class Feeds:
-    """The gateway's own: a feed of its own for each round."""
+    """The gateway's own queue: a new feed for each round."""
 
     kind = "feed"
 
@@ -52,7 +52,7 @@ class Feeds:
         self.gateway, self.target, self._count = gateway, gateway.port, 0
 
     def fresh(self, consumers: int, **definition) -> str:
-        """A feed that begins now; the one before goes."""
+        """Creates a feed that begins now, and removes the one before."""
         if self._count:
             self.gateway.request("DELETE", f"/.feeds/bench{self._count}", headers=OWNER)
         self._count += 1
@@ -74,7 +74,7 @@ class Streams(Redis):
         self._count = 0
 
     def fresh(self, consumers: int) -> str:
-        """A stream with a group; the one before goes."""
+        """Creates a stream with a group, and removes the one before."""
         if self._count:
             self.ask("DEL", f"bench{self._count}")
         self._count += 1
@@ -87,10 +87,9 @@ class Streams(Redis):
 
 
 class PgQ:
-    """PgQ in the gateway's PostgreSQL. A consumer of PgQ takes all of a queue, so each has a queue of its own, by key. Use as a context.
+    """PgQ in the gateway's PostgreSQL. A consumer of PgQ takes a whole queue, so each has its own queue, by key. Use as a context.
 
-    `period` is how often its daemon looks whether to tick, in seconds; a message can be had behind the next tick only.
-    """
+    `period` is the interval of its daemon's checks for a tick, in seconds; a message is available only after the next tick."""
 
     kind = "pgq"
 
@@ -130,7 +129,7 @@ class PgQ:
         return name
 
     def fill(self, name: str, events: int, consumers: int):
-        """In pieces of some hundred with a tick behind each, as its daemon would make them."""
+        """In pieces of some hundred with a tick after each, like those of its daemon."""
         piece = 500
         for _ in range(events // piece // consumers):
             self.gateway.sql("".join(

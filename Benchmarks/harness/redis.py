@@ -11,7 +11,7 @@ from .processor import Meter
 
 
 class Redis:
-    """A Redis of its own that answers when it has written to disk, as the others do. Use as a context."""
+    """A Redis that answers once it has written to disk, as the other engines do. Use as a context."""
 
     def __init__(self):
         self.root = Path(tempfile.mkdtemp(prefix="pathmirror-redis-"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Measure:
-    """One line of the report: its rounds' figures, and the aim where there is one."""
+    """One line of the report: its rounds' figures, and the aim, if there is one."""
 
     suite: str
     text: str
@@ -63,7 +63,7 @@ class Plot:
 class Report:
     measures: list[Measure] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
-    # What was checked, and what a reader of the figures should know.
+    # The checks, and remarks for readers of the figures.
     notes: list[str] = field(default_factory=list)
 
     def withdraw(self, suite: str):

@@ -1,5 +1,5 @@
-"""What makes a suite void."""
+"""The error that makes a suite void."""
 
 
 class Wrong(Exception):
-    """The answers were not what a benchmark may count."""
+    """The answers are not those that a benchmark may count."""

@@ -1,4 +1,4 @@
--- The same write with what Pathmirror promises: seqs without gaps, in commit order, hence a lock that is held to COMMIT.
+-- The same write with the promises of Pathmirror: seqs without gaps, in commit order, hence a lock that is held to COMMIT.
 \set key random(1, :keys)
 \set stamp random(100000000, 999999999)
 \startpipeline

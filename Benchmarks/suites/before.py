@@ -1,4 +1,4 @@
-"""This build against an earlier one, side by side: what a change cost, or brought."""
+"""This build against an earlier one, side by side: the cost or gain of a change."""
 
 import json
 

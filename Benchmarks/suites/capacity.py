@@ -1,4 +1,4 @@
-"""What a write and a leaf take: bytes on disk and of the write-ahead log, processor time. What docs/guides/capacity.md plans with."""
+"""The cost of a write and a leaf: bytes on disk and of the write-ahead log, processor time. docs/guides/capacity.md uses these figures."""
 
 import json
 

@@ -29,7 +29,7 @@ COUNTS = (1, 10, 1_000)
 @dataclass(frozen=True)
 class Counted:
     per_second: float
-    # Refused tries for each success.
+    # Refused attempts for each success.
     wasted: float
     # Milliseconds from the read to the success.
     p50: float

@@ -1,4 +1,4 @@
-"""Durable writes, one request each, by ever more connections: against SQL on the same PostgreSQL, and against etcd."""
+"""Durable writes, one request each, by more and more connections: against SQL on the same PostgreSQL, and against etcd."""
 
 from statistics import median
 
@@ -19,7 +19,7 @@ etcd's own protocol is gRPC, which its HTTP gateway translates.
 PostgreSQL has a hundred connections here, so 256 connections to the gateway are compared with 64 clients of pgbench."""
 
 CONNECTIONS = (1, 8, 64, 256)
-# PostgreSQL has a hundred connections: whoever has more clients puts a pool before it.
+# PostgreSQL has a hundred connections: services with more clients use a pool.
 POOL = 64
 # etcd has no quotes around its value; a length that base64 needs no padding for.
 ETCD_LENGTH = 201
@@ -38,7 +38,7 @@ def compare(sides: Sides, etcd: Etcd, context: Context):
     puts: dict[int, list[Load]] = {count: [] for count in CONNECTIONS}
     sql: dict[int, list[Load]] = {count: [] for count in CONNECTIONS}
     peer: dict[int, list[Load]] = {count: [] for count in CONNECTIONS}
-    # Once, so that every key is there.
+    # Once, so that every key exists.
     wrk(etcd, "/", 2, 64, "etcd.lua", (1, KEYS, 0, ETCD_LENGTH))
     for number in context.rounds(3, 1, until=120):
         for count in CONNECTIONS:

@@ -19,7 +19,7 @@ A missing message voids the race; other tests check the order.
 PgQ's daemon sometimes does not tick for many seconds, which the largest figures show."""
 
 CONSUMERS = 10
-# What the best published figure for a log server on a machine of this size was measured with.
+# The load of the best published figure for a log server on a machine of this size.
 CROWD, OFFERED = 100, 17_000
 
 
@@ -68,7 +68,7 @@ def drain(context: Context, gateway: Gateway, feeds: Feeds, redis: Streams):
 
 
 def live(context: Context, gateway: Gateway, feeds: Feeds, redis: Streams):
-    """Written, delivered and acknowledged at once, as fast as it goes."""
+    """Writes, deliveries and acknowledgements at once, at full speed."""
     seconds = context.pick(5, 2)
     sides: dict[str, list[Worked]] = {"feed": [], "redis": [], "pgq": []}
     with PgQ(gateway, 0.05, "50 milliseconds") as pgq:

@@ -1,4 +1,4 @@
-"""Many gateways on one database: what a write that one of them commits costs each of the others."""
+"""Many gateways on one database: the cost of a write of one gateway for each of the others."""
 
 import json
 import os
@@ -21,7 +21,7 @@ KEYS = 100
 # Writes a second: so few that each is committed and announced by itself.
 RATE = 200
 SECRET = "a secret of the benchmark's own"
-# What the other gateways have to do with the namespace that is written to.
+# The other gateways' use of the written namespace.
 WAYS = {"nothing": "which has not loaded the namespace", "tree": "which has the namespace in memory",
         "stream": "which streams it to one listener"}
 
@@ -41,7 +41,7 @@ def run(context: Context):
 
 
 class Others:
-    """Gateways of the same database, each a process, and how much processor time they and their sessions have had."""
+    """Gateways of the same database, each a process, and the processor time of them and their sessions."""
 
     def __init__(self, gateway: Gateway, count: int):
         self.gateway, self.count = gateway, count
@@ -50,7 +50,7 @@ class Others:
         self.events = 0
         self._ends = threading.Event()
         self._reader: threading.Thread | None = None
-        # Sessions that are there already are the first gateway's.
+        # The existing sessions are the first gateway's.
         self._before = set(self._sessions())
 
     def __enter__(self) -> "Others":
@@ -86,7 +86,7 @@ class Others:
             process.stop(child)
 
     def begin(self, way: str):
-        """From now on they have this to do with the namespace."""
+        """Sets their use of the namespace."""
         if way == "tree":
             for port in self.ports:
                 if not self._answers(port, "GET", f"/bench/k1.json?auth={SECRET.replace(' ', '%20')}"):
@@ -150,16 +150,16 @@ class Others:
 
 
 def write(gateway: Gateway, context: Context, seed: int) -> Load:
-    """PUTs at a steady rate, far below what the machine could."""
+    """PUTs at a steady rate, far below the capacity of the machine."""
     return wrk(gateway, "/", context.pick(6, 3), 8, "put.lua", ("leaf", KEYS, seed, LENGTH, RATE / 2))
 
 
 def cost(gateway: Gateway, context: Context, others: Others, seed: int) -> float:
-    """What a write costs one of the others, in microseconds."""
+    """The cost of a write for one of the others, in microseconds."""
     gateway.checkpoint()
     context.quiet.wait()
     before, start = others.used, time.monotonic()
-    # What they do although nothing is written.
+    # Their work without writes.
     time.sleep(context.pick(6, 3))
     idle = (others.used - before) / (time.monotonic() - start)
     before, start = others.used, time.monotonic()

@@ -44,5 +44,5 @@ def run(context: Context):
 
     ratio("GETs of a small value / of a constant", small, constant, aim=0.6)
     ratio(f"the same beside {idle:,} idle connections", small_beside, constant_beside, aim=0.6)
-    # Five in a hundred is what two equal measurements differ by.
+    # Two equal measurements differ by five in a hundred.
     ratio(f"GETs beside {idle:,} idle connections / alone", small_beside, small, aim=0.95)

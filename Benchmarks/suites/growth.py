@@ -1,4 +1,4 @@
-"""Whether a write costs the same, however much there is: leaves, children of one node, namespaces, listeners elsewhere."""
+"""Whether a write costs the same at any size: leaves, children of one node, namespaces, listeners elsewhere."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -34,8 +34,8 @@ class Grown:
     load: Load
     # Bytes of write-ahead log of a PUT.
     wal: float
-    # Of the index pages of the tree that PostgreSQL looked at, the share that it found in its cache. It tells of them up to a second
-    # late, so that some are of the measurement before.
+    # The share of the tree's index pages that PostgreSQL found in its cache. PostgreSQL reports this up to a second late, so that some
+    # are of the measurement before.
     hits: float
 
 
@@ -70,7 +70,7 @@ def index_pages(gateway: Gateway) -> tuple[int, int]:
 
 
 def index_bytes(gateway: Gateway) -> int:
-    """What the index of all trees takes."""
+    """The size of the index of all trees."""
     return int(gateway.sql("select pg_indexes_size('pathmirror.node')"))
 
 
@@ -86,11 +86,11 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
         before = index_bytes(gateway)
         fill(gateway, named(size).removeprefix("ns="), size, width)
         indexes[size] = index_bytes(gateway) - before
-        # Loaded, which takes its time for ten million leaves.
+        # Waits for the load, which takes its time for ten million leaves.
         gateway.request("GET", f"/nothing.json?{named(size)}", patience=600)
     gateway.checkpoint()
     for size in sizes:
-        # Not counted: it meets pages that nothing has written to since the checkpoint, and nodes that were not read before.
+        # Not counted: this reaches pages without a write since the checkpoint, and unread nodes.
         context.progress(f"{size:,} {kind}, before the rounds")
         put(context, gateway, named(size), size, width, 0, seconds)
     for number in context.rounds(3, 1, until=300 if width else 400):
@@ -115,7 +115,7 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
 
 
 def fill(gateway: Gateway, namespace: str, size: int, width: int):
-    """By an import, which is quick."""
+    """By an import, which is fast."""
     path, value = gateway.root / "growth.json", "y" * LENGTH
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"bench":{')
@@ -153,7 +153,7 @@ def among_namespaces(context: Context, gateway: Gateway):
 
 
 def elsewhere(context: Context, gateway: Gateway):
-    """Listeners that a write is not for."""
+    """Listeners that a write does not concern."""
     seconds, pairs = context.pick(3, 1), []
     fill(gateway, "default", 10_000, WIDTH)
     for number in context.rounds(3, 1, until=540):

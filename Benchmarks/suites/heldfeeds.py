@@ -20,9 +20,9 @@ def run(context: Context):
 
 
 def held(context: Context, gateway: Gateway, feeds: Feeds):
-    """PostgreSQL keeps every version of every row that somebody's snapshot still sees: nothing may be searched through them."""
+    """PostgreSQL keeps every version of every row that an open snapshot still sees: a search may not pass through them."""
     seconds, window = context.pick(300, 45), context.pick(10, 5)
-    # What is answered to a connection that has just been closed comes again after the deadline: each look closes its own.
+    # Messages to a closed connection are delivered again after the deadline: each measurement closes its own connections.
     name = feeds.fresh(CONSUMERS, ack_deadline="2s")
 
     def look() -> Worked:

@@ -1,4 +1,4 @@
-"""Messages that are meant to do harm: how long a health check, and a permitted writer, waits at the worst beside each."""
+"""Harmful messages: the longest wait of a health check and of a permitted writer beside each."""
 
 import base64
 import json
@@ -83,7 +83,7 @@ class Siege:
 
 
 def unsigned(claims: dict) -> str:
-    """A token as `dev` takes it from this machine."""
+    """A token that `dev` accepts from this machine."""
     def part(value: dict) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
     return f"{part({'alg': 'none', 'type': 'JWT'})}.{part(claims)}."

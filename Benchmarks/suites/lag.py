@@ -1,8 +1,7 @@
-"""How far behind the log a mirror is, entry by entry, while clients write at half of the rate that they could.
+"""The lag of a mirror, entry by entry, while clients write at half of their possible rate.
 
-PostgreSQL keeps the time of every commit here (track_commit_timestamp): an entry's lag is the time from its commit to
-that of its row in the mirror.
-"""
+PostgreSQL keeps the time of every commit here (track_commit_timestamp): an entry's lag is the time from its commit to that of its row in
+the mirror."""
 
 import json
 
@@ -12,7 +11,7 @@ from harness.load import Wrong, wrk
 from harness.report import figure, typical
 
 NAME = "lag"
-# So many that most writes are rows of their own, and so each has its own time.
+# So many that most writes are rows of their own, each with its own time.
 KEYS = 5_000_000
 DEFINITION = {"name": "bench", "path": "/bench/{key}", "columns": {
     "active": "boolean", "age": "bigint", "email": "text", "name": "text", "updated": "bigint"}}

@@ -22,7 +22,7 @@ OTHER_FILES = 500
 
 
 class Writer:
-    """One keep-alive connection that PUTs ever other values to the path."""
+    """One keep-alive connection that PUTs always new values to the path."""
 
     def __init__(self, gateway: Gateway):
         self.connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
@@ -39,7 +39,7 @@ class Writer:
 
 
 class Fanout:
-    """What one side did, in all rounds."""
+    """The figures of one side, over all rounds."""
 
     def __init__(self):
         # Events a second; seconds of the server's processor time an event; the client's share of a processor.
@@ -84,7 +84,7 @@ def run(context: Context):
 
 
 def slowed(context: Context, gateway: Gateway, few: int, aim: float | None = None):
-    """What a writer loses by listeners."""
+    """The loss of a writer by listeners."""
     seconds = context.pick(3, 1)
     ratios, shares = [], []
     for number in context.rounds(3, 1, until=20):
@@ -163,7 +163,7 @@ def latencies(writer: Writer | Broadcast, listeners: Connections, count: int) ->
 
 
 def heard(listeners: Connections, written: int) -> tuple[int, int]:
-    """How many events each listener has had of those that were written, and when the last one came."""
+    """The number of written events that each listener has received, and the time of the last one."""
     events, end = 0, time.monotonic_ns()
     while events < written:
         report = listeners.reached(2)

@@ -27,7 +27,7 @@ def run(context: Context):
     count = min(CONNECTIONS, machine.raise_open_files(CONNECTIONS + FIRST_CONNECTIONS + 500) - FIRST_CONNECTIONS - 500)
     with Gateway() as gateway:
         gateway.command("import", data.export, "--ns", "big")
-        # Each figure from a fresh process: what an earlier one has freed would hide what a later one takes.
+        # Each figure from a fresh process: memory that an earlier one has freed would hide the use of a later one.
         gateway.restart()
         empty = machine.settled_resident_bytes(gateway.pid)
         start = time.monotonic()
@@ -41,7 +41,7 @@ def run(context: Context):
             context.progress(f"{count:,} connections: {text}")
             gateway.restart()
             gateway.request("PUT", "/users/u1.json", '{"name":"Ada"}')
-            # The first ones may live in memory that starting up has left free.
+            # The first ones may use memory that the start has left free.
             with Connections(gateway.port, "/users/u1", **{kind: FIRST_CONNECTIONS}):
                 before = machine.settled_resident_bytes(gateway.pid)
                 with Connections(gateway.port, "/users/u1", **{kind: count}):

@@ -1,4 +1,4 @@
-"""Mirrors: a table made anew against COPY of the same rows; the log and a mirror against hand-written SQL that does both."""
+"""Mirrors: a rebuilt table against COPY of the same rows; the log and a mirror against hand-written SQL for both."""
 
 import json
 import re
@@ -24,7 +24,7 @@ COLUMNS = {"author": "text", "title": "text", "star_count": {"type": "bigint", "
 TABLE = """create table bench.posts (post_id text collate "C" primary key, author text, title text, star_count bigint,
     created_at timestamptz, _seq bigint not null, _updated_at timestamptz, _misfits text[]);"""
 
-# A namespace as an import leaves it, made by SQL so that neither side pays for it.
+# A namespace as after an import, written by SQL so that neither side pays for it.
 TREE = """
 insert into pathmirror.namespace (name, head) values ('bench', 1);
 select pathmirror.ensure_log_partition(id, 1, 1000000) from pathmirror.namespace where name = 'bench';
@@ -50,8 +50,8 @@ insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path,
 analyze pathmirror.log;
 """
 
-# The mirror before all entries. A cursor that kept the batch of an entry would say that it had come from another log: the gateway
-# would then make the table anew from the tree, which has none of these rows.
+# The mirror before all entries. A cursor with the batch of an entry would show that it came from another log: the gateway would then
+# rebuild the table from the tree, which has none of these rows.
 BEGINNING = """
 truncate mirror.follow;
 update pathmirror.namespace set head = {rows} where name = 'follow';
@@ -59,7 +59,7 @@ update pathmirror.mirror_cursor set seq = 0, batch = null
 from pathmirror.namespace where namespace_id = namespace.id and namespace.name = 'follow';
 """
 
-# What a developer would write: one transaction, both inserts, 100 rows at once.
+# A developer's solution: one transaction, both inserts, 100 rows at once.
 BEGIN = """
 \\set base :client_id * 100000000 + random(1, 1000000) * 100
 begin;
@@ -71,7 +71,7 @@ insert into bench.log (seq, committed_at, path, changes)
         'title', 'The title of post number ' || n))
     from generate_series(:base + 1, :base + 100) as n;
 """
-# The same as one entry of the log, as an update of 100 records is.
+# The same as one entry of the log, like an update of 100 records.
 ONE_ENTRY = """
 insert into bench.log (seq, committed_at, path, changes)
     select nextval('bench.seq'), clock_timestamp(), '/posts', json_object_agg('/posts/p' || n, json_build_object(
@@ -107,7 +107,7 @@ def definition(gateway: Gateway, namespace: str):
 
 
 def must_have_all(gateway: Gateway, namespace: str, rows: int):
-    """Says also where the mirror's cursor is, and by its generation whether the table was made anew meanwhile."""
+    """The error includes the position of the mirror's cursor, and the generation, which shows a rebuild meanwhile."""
     found = gateway.sql(f"select count(*) from mirror.{namespace} where title like 'The title%'")
     if found != str(rows):
         cursor = gateway.sql("select 'seq ' || seq || ', generation ' || generation from pathmirror.mirror_cursor "
@@ -161,7 +161,7 @@ def by_hand(context: Context, gateway: Gateway, *parts: str, clients: int = 1) -
 
 
 def following(context: Context, gateway: Gateway, rows: int):
-    """The log's insert is on both sides: a mirror alone has it done by somebody else."""
+    """Both sides insert into the log: other code does this for a mirror alone."""
     context.progress(f"making {rows:,} entries")
     gateway.sql(ENTRIES.format(rows=rows), patience=600)
     gateway.command("mirror", "apply", definition(gateway, "follow"), "--yes")

@@ -1,4 +1,4 @@
-"""Writes offered at a rate whatever happens, and a hundred subscribers, each of whom has to get its own: every one, once, in order."""
+"""Writes at a fixed rate, and a hundred subscribers, each of which must get its own events: all of them, once, in order."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Many namespaces: what making one costs, and whether PUTs get slower by those that are there."""
+"""Many namespaces: the cost of creating one, and their effect on the speed of PUTs."""
 
 import http.client
 import statistics
@@ -114,7 +114,7 @@ def compare(few: Gateway, many: Gateway, context: Context, count: int):
 
 
 def idle(few: Gateway, many: Gateway, context: Context, count: int):
-    """What looking after them takes while nothing happens, and what the metrics take."""
+    """The cost of their maintenance without requests, and of the metrics."""
     context.progress("doing nothing")
     used = []
     for gateway in (few, many):

@@ -1,4 +1,4 @@
-"""Reads beside the same server's constant answers of the same size: what finding and writing out a value costs."""
+"""Reads beside the same server's constant answers of the same size: the cost of finding and encoding a value."""
 
 import json
 
@@ -30,7 +30,7 @@ def run(context: Context):
         gateway.request("PUT", "/people.json?print=silent", json.dumps(people))
         found = gateway.request("GET", QUERY)
         if len(json.loads(found)) != 20:
-            raise AssertionError("the query does not find what it should")
+            raise AssertionError("the query returns wrong children")
         for name, length in (("small", 198), ("large", size - 2), ("asFound", len(found) - 2)):
             gateway.request("PUT", f"/{name}.json?print=silent", json.dumps("x" * length))
         forgetful.request("PUT", "/large.json?print=silent", json.dumps("x" * (size - 2)))

@@ -1,4 +1,4 @@
-"""The Swift client library: what events and a cache cost one app, beside the official JavaScript SDK in Node where that is at hand."""
+"""The Swift client library: the cost of events and a cache for one app, beside the official JavaScript SDK in Node if that is available."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from harness.report import typical
 
 NAME = "realtime"
 PACKAGE = machine.REPOSITORY / "Benchmarks" / "realtime"
-# Of one update, and how many of them; and updates of one child each.
+# The number of children of one update, and the number of updates; and updates of one child each.
 BURST, BURSTS, SINGLES = 1_000, 20, 500
 
 
@@ -36,7 +36,7 @@ class Client:
         process.stop(self._child)
 
     def until(self, count: int) -> dict:
-        """What it has spent when it has had so many events."""
+        """The app's use of resources after this number of events."""
         self._child.stdin.write(f"{count}\n")
         self._child.stdin.flush()
         return self.seen()
@@ -65,7 +65,7 @@ def fill(gateway: Gateway, children: int):
 
 
 def follow(gateway: Gateway, client: Client, kind: str, children: int) -> tuple[dict, dict, dict]:
-    """What it had spent when all was loaded, after the large updates, and after the small ones."""
+    """The app's use of resources after the load, after the large updates, and after the small ones."""
     count = children if kind == "child" else 1
     loaded = client.until(count)
     for burst in range(BURSTS):
@@ -143,7 +143,7 @@ def cold(context: Context, gateway: Gateway, program: Path, folder: str, url: st
     context.measure("  memory of the process, a leaf", bytes_per_leaf, unit=" bytes")
 
 
-# Changes while an app is away, and how often it is; entries elsewhere with which hashes are less work than the log.
+# The number of changes while an app is away, and of absences; with this number of entries elsewhere, hashes are less work than the log.
 MISSED, ABSENCES, ELSEWHERE = 10, 5, 7_000
 
 
@@ -158,7 +158,7 @@ def counters(gateway: Gateway) -> tuple[int, int, float]:
 
 
 def absence(gateway: Gateway, client: Client, count: int, elsewhere: int, round: int) -> tuple[int, int, float, float]:
-    """What it costs to bring a client to the present that was away: bytes to and from the gateway, both processor times in ms."""
+    """The cost of the return of a client that was away: bytes to and from the gateway, both processor times in ms."""
     before = client.until(count)
     client.say("offline")
     for number in range(MISSED):
@@ -166,7 +166,7 @@ def absence(gateway: Gateway, client: Client, count: int, elsewhere: int, round:
     for start in range(elsewhere):
         gateway.request("PUT", "/elsewhere.json", str(start))
     time.sleep(0.5)
-    # What asking for the counters costs is left out.
+    # Excludes the cost of the requests for the counters.
     idle, start = counters(gateway), counters(gateway)
     client.say("online")
     after = client.until(count + MISSED)
@@ -176,7 +176,7 @@ def absence(gateway: Gateway, client: Client, count: int, elsewhere: int, round:
 
 
 def away(context: Context, gateway: Gateway, program: Path, folder: str, url: str):
-    """A client that was away, and has a large value that is nearly what the gateway has: going on by the log, and by hashes."""
+    """A client that was away, with a large value that nearly equals the gateway's: resumed by the log, and by hashes."""
     records = context.pick(50_000, 10_000)
     costs = {}
     for how, elsewhere in (("log", 0), ("hashes", ELSEWHERE)):

@@ -1,4 +1,4 @@
-"""Looking back: a past tree against an export of the present one, and entries applied again against the gateway's PUTs."""
+"""Former states: a past tree against an export of the present one, and entries applied again against the gateway's PUTs."""
 
 import json
 import time
@@ -21,7 +21,7 @@ def run(context: Context):
         imported = timed(context, gateway, lambda: gateway.command("import", data.export))
         gateway.command("log", "snapshot")
         snapshot = head(gateway)
-        # Enough for about so many entries; their number is what the machine makes of it.
+        # Enough for about this many entries; the machine determines their number.
         wanted, puts, seed = context.pick(200_000, 30_000), [], 0
         while head(gateway) - snapshot < wanted:
             seed += 1

@@ -1,5 +1,5 @@
-"""Reports on a long log by SQL: what is bounded by seq or time must not grow with the log, and what goes through all of it is told
-beside the least that going through it takes."""
+"""Reports on a long log by SQL: those with a limit by seq or time must not grow with the log, and those over all of it are compared with a
+scan of the log."""
 
 import time
 
@@ -8,7 +8,7 @@ from harness.gateway import Gateway
 from harness.report import figure
 
 NAME = "reports"
-# Four entries a second, as the stretches of time below are of hours and days.
+# Four entries a second, because the periods below are hours and days.
 ROOM = """
     select pathmirror.ensure_log_partition(id, seq, 1000000)
     from pathmirror.namespace, generate_series(65536, {entries} + 1000000, 1000000) as seq where name = 'default'"""
@@ -28,7 +28,7 @@ FILL = """
 # How many entries a transaction adds.
 STEP = 500_000
 LATE = "pathmirror.seq_at('default', now() - interval '{}')"
-# What is asked, by SQL, and at most which part of the time in which PostgreSQL counts the log's rows.
+# The queries, and their longest time as a part of the time in which PostgreSQL counts the log's rows.
 REPORTS = [
     ("seq_at: which entry was the last one an hour ago", f"select {LATE.format('1 hour')}", 0.05),
     ("log_change, the last 1,000 entries",
@@ -52,7 +52,7 @@ def run(context: Context):
     entries = context.pick(10_000_000, 500_000)
     with Gateway() as gateway:
         gateway.request("PUT", "/a.json", "1")
-        # Nobody has it in memory while its log is made by hand.
+        # No gateway has the namespace in memory while SQL writes its log.
         gateway.restart()
         gateway.sql(ROOM.format(entries=entries))
         for last in range(STEP, entries + 1, STEP):
@@ -64,7 +64,7 @@ def run(context: Context):
         for text, query, most in REPORTS:
             context.progress(text)
             query = query.replace("{entries}", str(entries))
-            # Going through all of it takes minutes: once says enough.
+            # A scan of the whole log takes minutes: once suffices.
             pairs = [(seconds(gateway, query), seconds(gateway, count)) for _ in range(1 if "whole log" in text else 3)]
             context.measure(f"{text} / counting the log's {entries:,} rows (lower is better)", [report / whole for report, whole in pairs],
                             at_most=None if context.quick else most,

@@ -1,4 +1,4 @@
-"""What rules cost writers, and what a declared index gives readers: each against the same server without."""
+"""The cost of rules for writers, and the gain of a declared index for readers: each against the same server without."""
 
 import base64
 import http.client
@@ -101,7 +101,7 @@ def timed(gateway: Gateway, namespace: str, target: str, count: int, writing: bo
 
 
 def unsigned(claims: dict) -> str:
-    """A token as `dev` takes it from this machine."""
+    """A token that `dev` accepts from this machine."""
     def part(value: dict) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
     return f"{part({'alg': 'none', 'type': 'JWT'})}.{part(claims)}."

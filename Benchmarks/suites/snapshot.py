@@ -1,5 +1,5 @@
-"""What a snapshot that somebody holds open costs the writers: PostgreSQL keeps every version of the row that each commit
-changes, and finding the newest must not take longer the more there are."""
+"""The cost of an open snapshot for writers: PostgreSQL keeps every version of the row that each commit changes, and the search for the
+newest one must not take longer the more there are."""
 
 import subprocess
 import time
@@ -63,7 +63,7 @@ def head(gateway: Gateway) -> int:
 
 
 def load(gateway: Gateway):
-    """Commits of one write each, so that versions gather."""
+    """Commits of one write each, so that versions accumulate."""
     wrk(gateway, "/", 6, 2, "put.lua", ("leaf", KEYS, 7, 20))
 
 

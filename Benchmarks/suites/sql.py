@@ -13,7 +13,7 @@ TEXT = """`pathmirror.set` from SQL sessions, each write in a transaction of its
 pgbench inserts a log row and upserts a leaf in one transaction and one round trip.
 Its gapless variant takes the lock that seqs without gaps in commit order require, which Pathmirror's log promises.
 1,000 writes in one transaction are compared with a loop on the server that does the same by hand."""
-# As write_many.sql has them.
+# The statements of write_many.sql.
 KEYS = 10_000
 LENGTH = 198
 

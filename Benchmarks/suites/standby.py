@@ -1,4 +1,4 @@
-"""What a synchronous standby costs a write: the same PUTs with one that is waited for, one that is not, and none."""
+"""The cost of a synchronous standby for a write: the same PUTs with a synchronous one, an asynchronous one, and none."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def run(context: Context):
 
 
 class Standby:
-    """A second PostgreSQL that follows the gateway's, on a data directory that goes with the gateway's."""
+    """A second PostgreSQL that follows the gateway's, on a data directory with the same lifetime."""
 
     def __init__(self, gateway: Gateway):
         self.gateway = gateway
@@ -58,7 +58,7 @@ class Standby:
                     {**self.gateway.environment, "PGHOST": str(self.sockets)})
 
     def follow(self, way: str):
-        """Returns when it is so, and the standby has what there is."""
+        """Returns once the change is effective, and the standby has all data."""
         names = "'*'" if way == "synchronous" else "''"
         self.gateway.sql(f"alter system set synchronous_standby_names = {names};\nselect pg_reload_conf()")
         source = "" if way == "none" else f"host={self.source} port=5432 user=pathmirror"
@@ -85,7 +85,7 @@ class Standby:
 def compare(gateway: Gateway, standby: Standby, context: Context, connections: int):
     found: dict[str, list[Load]] = {way: [] for way in WAYS}
     for turn in range(context.pick(6, 3)):
-        # Who goes first changes.
+        # The order changes with each turn.
         for way in (*WAYS[turn % 3:], *WAYS[:turn % 3]):
             context.progress(f"{connections} connections, round {turn + 1}, {way}")
             standby.follow(way)

@@ -19,7 +19,7 @@ The load generator decrypts on the same processors."""
 
 
 class Secured:
-    """The same gateway by its other door."""
+    """The same gateway by its TLS port."""
 
     def __init__(self, gateway: Gateway, port: int):
         self._gateway, self.url = gateway, f"https://127.0.0.1:{port}"

@@ -30,7 +30,7 @@ def run(context: Context):
         exported, rows = gateway.root / "export.json", gateway.root / "rows"
         for number in context.rounds(3, 2, until=75):
             context.progress(f"round {number + 1}")
-            # A namespace that nobody has asked for is not in the gateway's memory, so the import is alone.
+            # The gateway has not loaded an unused namespace, so the import is alone.
             namespace = f"import{number}"
             note("import", lambda: imported(gateway, data, namespace))
             gateway.sql((FOLDER / "pgbench" / "schema.sql").read_text())
@@ -45,7 +45,7 @@ def run(context: Context):
             note("load", lambda: gateway.request("GET", f"/.json?shallow=true&ns={namespace}"))
         gateway.sql("set client_min_messages = warning; drop schema pathmirror_bench cascade")
         if json.loads(exported.read_bytes()) != json.loads(data.export.read_bytes()):
-            raise Wrong("the export is not what was imported")
+            raise Wrong("the export differs from the import")
 
     def against(text: str, other: str, name: str, **options):
         context.measure(text, [theirs / ours for theirs, ours in zip(found[other], found[name])],

@@ -16,7 +16,7 @@ NAME = "webhooks"
 FEEDS = 10
 RATE = 200
 SECRET = "whsec_" + "c2VjcmV0" * 4
-# The endpoint is on this machine, which webhooks reach only where that is allowed.
+# The endpoint is on this machine, which webhooks reach only with this option.
 OPTIONS = ["--webhook-allow", "127.0.0.1"]
 
 
@@ -62,7 +62,7 @@ def run(context: Context):
 
 
 def define(gateway: Gateway, endpoint: Endpoint, kinds: list[str]):
-    """So many feeds of the same place, the first of them of the first kind."""
+    """Creates this number of feeds of the same path, the first of the first kind."""
     for entry in json.loads(gateway.request("GET", "/.feeds", headers=OWNER))["feeds"]:
         gateway.request("DELETE", f"/.feeds/{entry['name']}", headers=OWNER)
     for number, kind in enumerate(kinds):
@@ -73,7 +73,7 @@ def define(gateway: Gateway, endpoint: Endpoint, kinds: list[str]):
 
 
 def deliver(gateway: Gateway, endpoint: Endpoint, context: Context, seconds: int, leave_out: int | None = None) -> list[float]:
-    """Writes at the rate, and waits until all feeds but the one left out have had all of it; the milliseconds that they took."""
+    """Writes at the rate, and waits until all feeds but the excluded one have delivered all writes; returns the milliseconds."""
     gateway.checkpoint()
     context.quiet.wait()
     written = work("feed", gateway.port, "-", producers=1, rate=RATE, seconds=seconds).produced

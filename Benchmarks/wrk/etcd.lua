@@ -17,7 +17,7 @@ function init(arguments)
     for key = 1, keys do
         names[key] = base64("/bench/k" .. key)
     end
-    -- Three bytes are four letters: what is not filler changes whole groups of them.
+    -- Three bytes are four letters: other data than filler changes whole groups of them.
     filler = base64(string.rep("x", tonumber(arguments[4]) - 9))
     assert(not filler:find("="), "the length must be divisible by three")
     stamps = {}

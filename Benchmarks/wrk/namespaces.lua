@@ -1,5 +1,5 @@
 -- PUTs of a small value to one place of a namespace at random. Arguments after "--": how many namespaces, a seed.
--- Values differ from request to request, as a PUT of what is there already would write nothing.
+-- Values differ from request to request, because a PUT of the current value would write nothing.
 local counter = 0
 
 function setup(thread)

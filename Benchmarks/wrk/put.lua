@@ -1,5 +1,5 @@
 -- PUTs to random keys. Arguments after "--": the shape ("leaf" or "object"), the number of keys, a seed, the value's
--- length; and, where it is to be held to a rate, how many a second each thread may send. Values differ from request to request, as a PUT of what is there already would write nothing.
+-- length; and, where it is to be held to a rate, how many a second each thread may send. Values differ from request to request, because a PUT of the current value would write nothing.
 local counter = 0
 
 function setup(thread)

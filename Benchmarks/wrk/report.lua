@@ -1,4 +1,4 @@
--- Prints what wrk measured as one line of JSON, which the runner reads. Latencies in microseconds.
+-- Prints wrk's measurements as one line of JSON, which the runner reads. Latencies in microseconds.
 function report(summary, latency)
     local errors = summary.errors
     io.write(string.format(

@@ -67,9 +67,20 @@ import Testing
         let tests = SourceFiles.swift(below: "Tests")
         // The changelog keeps the words of the versions that it describes.
         let pages = SourceFiles.pages(below: "docs") + ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        let python = ["Tests", "Benchmarks", "examples"].flatMap(SourceFiles.python)
+        let scripts = ["scripts", "deploy", "Tests/public"].flatMap(SourceFiles.shellScripts)
+        let settings =
+            ["Makefile", "docker-compose.yml", "deploy/Dockerfile", "deploy/.env.example"]
+            + SourceFiles.paths(below: "deploy").filter { path in
+                [".yml", ".conf", ".service", ".example"].contains { path.hasSuffix($0) }
+            }.sorted()
         return [
             Area(name: "comments", prose: sources.flatMap(Prose.comments), indefinite: 2),
             Area(name: "comments of tests", prose: tests.flatMap(Prose.comments), indefinite: 2),
+            Area(name: "comments of Python programs", prose: python.flatMap(Prose.python), indefinite: 2),
+            Area(
+                name: "comments of scripts", prose: (scripts + settings.map(SourceFiles.file)).flatMap(Prose.script),
+                indefinite: 2),
             Area(name: "texts", prose: sources.flatMap(Prose.texts), indefinite: 6),
             Area(name: "pages", prose: pages.flatMap(Prose.page), indefinite: 6),
         ]
@@ -109,6 +120,39 @@ import Testing
                 share <= area.openings,
                 "\(area.name): \(hidden.map { "\($0.path):\($0.line)" }.joined(separator: ", "))")
         }
+    }
+
+    @Test func commentsOfPythonAreFound() {
+        let lines = """
+            #!/usr/bin/env python3
+            \"\"\"A module,
+            of two lines.
+
+                python module.py
+            \"\"\"
+            TEXT = \"\"\"
+            # no comment
+            \"\"\"
+            def work():
+                \"\"\"Works.\"\"\"
+                # A reason,
+                # and another.
+                return 1  # at the end of a line
+            """.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        let found = Prose.python(in: SourceFiles.File(path: "", lines: lines))
+        #expect(found.map(\.text) == ["A module,", "of two lines.", "", "Works.", "A reason,", "and another."])
+        #expect(found.map(\.line) == [2, 3, 4, 11, 12, 13])
+        #expect(found.filter(\.begins).map(\.line) == [2, 11, 12])
+    }
+
+    @Test func commentsOfScriptsAreFound() {
+        let lines = [
+            "#!/bin/sh", "# Runs it.", "#", "#   run NAME", "# shellcheck disable=SC2086", "run # here",
+            "\t# Then ends.",
+        ]
+        let found = Prose.script(in: SourceFiles.File(path: "", lines: lines))
+        #expect(found.map(\.text) == ["Runs it.", "", "Then ends."])
+        #expect(found.filter(\.begins).map(\.line) == [2, 7])
     }
 
     /// The retired phrases that remain once ordinary uses are set aside.

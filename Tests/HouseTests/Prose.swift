@@ -27,6 +27,69 @@ struct Prose {
         return found
     }
 
+    /// The comment lines and docstrings of a Python file, without comments at the end of a line of code. Lines that are indented by
+    /// four more spaces than their docstring are code.
+    static func python(in file: SourceFiles.File) -> [Prose] {
+        var found: [Prose] = []
+        var isComment = false
+        // A string of several lines: its indentation if it is a docstring, or -1.
+        var string: Int?
+        var opensBlock = true
+        for (index, line) in file.lines.enumerated() {
+            let trimmed = line.drop { $0 == " " }
+            let indentation = line.count - trimmed.count
+            let marks = line.split(separator: "\"\"\"", omittingEmptySubsequences: false).count - 1
+            func add(_ text: some StringProtocol, begins: Bool) {
+                found.append(Prose(path: file.path, line: index + 1, text: String(text), begins: begins))
+            }
+            if let inside = string {
+                if inside >= 0, indentation < inside + 4 {
+                    let text = trimmed.split(separator: "\"\"\"", omittingEmptySubsequences: false)[0]
+                    if marks == 0 || !text.isEmpty { add(text, begins: false) }
+                }
+                if marks % 2 == 1 { string = nil }
+                continue
+            }
+            if trimmed.hasPrefix("#") {
+                if !trimmed.hasPrefix("#!") {
+                    add(trimmed.drop { $0 == "#" }.drop { $0 == " " }, begins: !isComment)
+                    isComment = true
+                }
+                continue
+            }
+            isComment = false
+            if trimmed.isEmpty { continue }
+            let isDocstring = opensBlock && (trimmed.hasPrefix("\"\"\"") || trimmed.hasPrefix("r\"\"\""))
+            if isDocstring {
+                add(trimmed.split(separator: "\"\"\"", omittingEmptySubsequences: false)[1], begins: true)
+            }
+            if marks % 2 == 1 { string = isDocstring ? indentation : -1 }
+            opensBlock = trimmed.hasSuffix(":")
+        }
+        return found
+    }
+
+    /// The comment lines of a shell script or of a file of settings, without those at the end of a line. Lines that are indented by
+    /// three spaces within their comment are code.
+    static func script(in file: SourceFiles.File) -> [Prose] {
+        var found: [Prose] = []
+        var isInside = false
+        for (index, line) in file.lines.enumerated() {
+            let trimmed = line.drop { $0 == " " || $0 == "\t" }
+            guard trimmed.hasPrefix("#"), !trimmed.hasPrefix("#!"), !trimmed.hasPrefix("# shellcheck ") else {
+                isInside = false
+                continue
+            }
+            let text = trimmed.dropFirst()
+            if !text.hasPrefix("   ") {
+                found.append(
+                    Prose(path: file.path, line: index + 1, text: String(text.drop { $0 == " " }), begins: !isInside))
+            }
+            isInside = true
+        }
+        return found
+    }
+
     /// The lines of a Markdown page outside its blocks of code.
     static func page(_ path: String) -> [Prose] {
         var found: [Prose] = []

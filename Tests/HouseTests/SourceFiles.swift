@@ -13,10 +13,25 @@ enum SourceFiles {
 
     /// The Swift files below a folder of the repository.
     static func swift(below folder: String) -> [File] {
-        paths(below: folder).filter { $0.hasSuffix(".swift") }.sorted().map { path in
-            File(
-                path: path, lines: text(path).split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+        paths(below: folder).filter { $0.hasSuffix(".swift") }.sorted().map(file)
+    }
+
+    /// The Python files below a folder of the repository.
+    static func python(below folder: String) -> [File] {
+        paths(below: folder).filter { $0.hasSuffix(".py") }.sorted().map(file)
+    }
+
+    /// The files below a folder of the repository whose first line names a shell.
+    static func shellScripts(below folder: String) -> [File] {
+        paths(below: folder).sorted().map(file).filter { file in
+            guard let first = file.lines.first, first.hasPrefix("#!") else { return false }
+            return first.hasSuffix("sh") || first.contains("sh ")
         }
+    }
+
+    /// A file of the repository as lines.
+    static func file(_ path: String) -> File {
+        File(path: path, lines: text(path).split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
     }
 
     /// The paths of the Markdown pages below a folder of the repository.
@@ -34,7 +49,8 @@ enum SourceFiles {
         #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
     }()
 
-    private static func paths(below folder: String) -> [String] {
+    /// The paths of the files below a folder of the repository, without hidden ones.
+    static func paths(below folder: String) -> [String] {
         names(in: root + "/" + folder).flatMap { name -> [String] in
             let path = folder + "/" + name
             return isFolder(root + "/" + path) ? paths(below: path) : [path]

@@ -21,7 +21,7 @@ def test_an_event_that_is_missing_or_repeated_ends_the_count(kind, skipped):
             broadcast.put()
             assert listeners.reached(10)[0] == number
         broadcast.count += skipped
-        # The first listener to see it ends them all, maybe before the broadcast has sent to the others.
+        # The first listener to see it ends all of them, possibly before the broadcast has sent to the others.
         with contextlib.suppress(Failed):
             broadcast.put()
         with pytest.raises(Failed):

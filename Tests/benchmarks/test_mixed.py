@@ -1,4 +1,5 @@
-"""The mixed race is void when an event is missing, comes twice or out of turn, or when an answer is not `ok`: tried on a server that does each."""
+"""The mixed race is void if an event is missing, doubled or out of turn, or if an answer is not `ok`. These tests use servers that do each.
+"""
 
 import base64
 import contextlib
@@ -18,7 +19,7 @@ RATE, SECONDS = 2_000, 0.5
 
 
 class Server:
-    """As much of a gateway as clients/mixed.c speaks to. `events` makes of an event's number, text and path the texts that are sent."""
+    """The part of a gateway that clients/mixed.c uses. `events` returns the texts to send for an event's number, text and path."""
 
     def __init__(self, events=lambda number, text, path: [text], status: str = "ok"):
         self._events, self._status = events, status
@@ -105,7 +106,7 @@ def test_a_repeated_event_makes_it_void():
 
 
 def test_a_reordered_event_makes_it_void():
-    """Nothing is missing and nothing comes twice: the same two events, the later one first."""
+    """No event is missing or doubled: two events are exchanged."""
     held: list[str] = []
 
     def events(number: int, text: str, path: str) -> list[str]:
@@ -127,7 +128,7 @@ def test_a_refusal_makes_it_void():
 
 
 def test_a_server_that_stands_still_is_charged_for_it():
-    """No coordinated omission: what was due while nothing moved waited, and says so."""
+    """Avoids coordinated omission: operations that were due during a stall count with their waiting time."""
     def events(number: int, text: str, path: str) -> list[str]:
         if number == 200:
             time.sleep(0.3)

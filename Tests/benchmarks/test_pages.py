@@ -1,4 +1,4 @@
-"""The pages of a benchmark run say what was measured, and say so where an aim was missed or a race is void."""
+"""The pages of a benchmark run show the measures, missed aims and void races."""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-"""What the proxy's tests share: two stand-ins for gateways and the real nginx before them."""
+"""Fixtures of the proxy's tests: two stand-ins for gateways with the real nginx before them."""
 
 import threading
 
@@ -10,7 +10,7 @@ from standin import StandIn
 
 @pytest.fixture
 def gateways():
-    """Two of them, which share the event that tells of a body's first byte."""
+    """Two stand-ins, with a shared event that reports the first byte of a body."""
     body_started = threading.Event()
     pair = [StandIn(body_started), StandIn(body_started)]
     yield pair

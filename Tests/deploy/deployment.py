@@ -1,4 +1,4 @@
-"""Where the deployment files are, and the programs that judge them."""
+"""The paths of the deployment files, and the programs that check them."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def tool(name: str) -> str:
-    """The program's path; the test is skipped, and says why, where it is not installed."""
+    """The program's path; the test is skipped with the reason if the program is not installed."""
     found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if found is None:
         pytest.skip(f"{name} is not installed (scripts/install-dependencies test)")
@@ -21,7 +21,7 @@ def tool(name: str) -> str:
 
 
 def run(*command, check: bool = True, **options) -> subprocess.CompletedProcess:
-    """Runs a program to its end; a failure shows what it said."""
+    """Runs a program to its end; a failure shows the output."""
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=60, **options)
     if check:
         assert done.returncode == 0, f"{command[0]} failed ({done.returncode}):\n{done.stdout}{done.stderr}"
@@ -34,7 +34,7 @@ def load(path: Path) -> dict:
 
 
 def release_binary() -> Path:
-    """The built gateway; the test is skipped where there is none."""
+    """The built gateway; the test is skipped without one."""
     path = Path(os.environ.get("PATHMIRROR_BINARY", ROOT / ".build/release/pathmirror"))
     if not path.exists():
         pytest.skip("pathmirror is not built (make build)")

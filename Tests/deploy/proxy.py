@@ -33,7 +33,7 @@ class Proxy:
 
     def _write(self, gateways: list[int], server: str, tls: Path | None):
         where = self.directory
-        # What nginx writes is in /tmp, for which each test has its own.
+        # nginx writes to /tmp; each test gets a folder of its own instead.
         files = {path.name: _older(path.read_text()).replace("/tmp/", f"{where}/") for path in NGINX.iterdir()}
         main = files["nginx.conf"]
         main = _replaced(main, "worker_processes auto;", f"worker_processes 2;\n{_user()}")
@@ -57,7 +57,7 @@ class Proxy:
         (where / "out").mkdir()
 
     def log(self) -> str:
-        """Everything that nginx has written."""
+        """The whole output of nginx."""
         return "".join((self.directory / name).read_text() for name in ("access.log", "error.log", "requests.log"))
 
     def command(self, *options: str) -> list[str]:
@@ -89,7 +89,7 @@ def _replaced(text: str, old: str, new: str, times: int = 1) -> str:
 
 
 def _older(text: str) -> str:
-    """The same for Debian's nginx, where that is older than the image's."""
+    """The same configuration for Debian's nginx, if that is older than the image's."""
     version = tuple(int(part) for part in re.findall(r"\d+", run(tool("nginx"), "-v").stderr)[:3])
     if version < (1, 27, 4):
         text = text.replace("keepalive_min_timeout 10s;", "")

@@ -1,4 +1,4 @@
-"""A stand-in for a gateway: it shows what the proxy sends, and how the proxy passes on what it answers."""
+"""A stand-in for a gateway: it shows the requests of the proxy, and tests control its answers."""
 
 import json
 import threading

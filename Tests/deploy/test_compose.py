@@ -1,4 +1,4 @@
-"""The compose files: everything that they name exists, nothing floats, no secret has a default."""
+"""The compose files: all named files exist, all versions are fixed, and no secret has a default."""
 
 import re
 
@@ -11,7 +11,7 @@ GATEWAYS = ["gateway-a", "gateway-b"]
 
 
 def substitutions(text: str) -> dict[str, str]:
-    """Variable → what follows its name, such as `:?message` or `:-default`."""
+    """Variable → the text after its name, such as `:?message` or `:-default`."""
     return dict(re.findall(r"\$\{(\w+)([^}]*)\}", text))
 
 
@@ -48,10 +48,10 @@ def test_every_server_has_a_healthcheck_and_a_restart_policy(name):
 
 
 def test_each_image_is_built_once():
-    """Several services that build one tag are in one another's way."""
+    """Several services that build one tag would conflict."""
     built = [service["image"] for service in SERVICES.values() if "build" in service]
     assert built == ["pathmirror:local"]
-    assert SERVICES["migrate"]["build"], "whom the gateways wait for"
+    assert SERVICES["migrate"]["build"], "the services that the gateways wait for"
     assert all(SERVICES[name]["image"] == built[0] for name in GATEWAYS)
 
 
@@ -80,7 +80,7 @@ def test_no_secret_is_written_down_or_has_a_default():
         for key, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD|SECRET|TOKEN", key):
                 assert re.fullmatch(r"\$\{\w+:\?[^}]+\}|/run/secrets/\w+", value), f"{name}: {key}"
-    # From the environment it cannot be put into a container whose file system is read-only.
+    # Compose cannot copy a file from the environment into a container with a read-only file system.
     (secret,) = COMPOSE["secrets"].values()
     assert secret == {"file": "${PATHMIRROR_ADMIN_SECRET_FILE:-./deploy/secrets/admin-secret}"}
     assert {"/deploy/secrets/", ".env"} <= set((ROOT / ".gitignore").read_text().split())
@@ -112,7 +112,7 @@ def test_gateways_know_the_proxy_and_not_the_superuser():
     environment = SERVICES["gateway-a"]["environment"]
     (front,) = COMPOSE["networks"]["front"]["ipam"]["config"]
     (database,) = COMPOSE["networks"]["database"]["ipam"]["config"]
-    # The proxy, and the other gateway, which passes requests of feeds on.
+    # The proxy, and the other gateway, which forwards requests of feeds.
     assert environment["PATHMIRROR_TRUSTED_PROXIES"] == f"{front['subnet']},{database['subnet']}"
     assert SERVICES["proxy"]["networks"] == ["front"]
     (monitoring,) = COMPOSE["networks"]["monitoring"]["ipam"]["config"]
@@ -157,7 +157,7 @@ def test_the_tls_overlay_changes_the_proxy_only():
 
 
 def merged(below: dict, above: dict) -> dict:
-    """A service of two compose files, as far as this needs it: Compose puts lists one behind the other, except for these."""
+    """Merges a service of two compose files, as far as this test needs it: Compose concatenates lists, except for these."""
     both = {key: below[key] + value for key, value in above.items()
             if isinstance(value, list) and isinstance(below.get(key), list) and key not in ("command", "networks", "volumes")}
     return {**below, **above, **both}
@@ -165,7 +165,7 @@ def merged(below: dict, above: dict) -> dict:
 
 @pytest.mark.parametrize("overlay", sorted(DEPLOY.glob("compose.*.yml")), ids=lambda path: path.name)
 def test_no_list_has_something_twice_when_files_are_laid_over_one_another(overlay):
-    """Compose refuses them then, each of which is right alone."""
+    """Compose rejects duplicates that two valid files create together."""
     for name, service in load(overlay)["services"].items():
         for key, value in merged(SERVICES.get(name, {}), service).items():
             assert not isinstance(value, list) or len(value) == len({str(one) for one in value}), f"{name}: {key}: {value}"
@@ -206,7 +206,7 @@ def test_patroni_keeps_what_is_acknowledged_on_two_disks():
     patroni = load(DEPLOY / "patroni/patroni.yml")
     dcs = patroni["bootstrap"]["dcs"]
     assert dcs["synchronous_mode"] is True and dcs["synchronous_mode_strict"] is True
-    # What Patroni asks of its times, so that a primary that can't renew its lease has stopped before another is made.
+    # Patroni's rule for its times, so that a primary that cannot renew its lease has stopped before the next one is promoted.
     assert dcs["loop_wait"] + 2 * dcs["retry_timeout"] <= dcs["ttl"]
     assert dcs["postgresql"]["parameters"]["synchronous_commit"] == "on"
     assert dcs["postgresql"]["use_pg_rewind"] is True and dcs["postgresql"]["parameters"]["wal_log_hints"] == "on"
@@ -214,7 +214,7 @@ def test_patroni_keeps_what_is_acknowledged_on_two_disks():
     assert patroni["etcd3"]["hosts"] == [f"{name}:2379" for name in MEMBERS]
     assert all(f"{name}=http://{name}:2380" in start for name in MEMBERS)
     assert "trust" not in "".join(rule for rule in patroni["postgresql"]["pg_hba"] if rule.startswith("host"))
-    # Else the first copy takes minutes, and with it the first write.
+    # Otherwise the first copy takes minutes, and with it the first write.
     assert {"checkpoint": "fast"} in patroni["postgresql"]["basebackup"]
     for script in ("start", "after-bootstrap", "healthy", "ctl"):
         assert (DEPLOY / "patroni" / script).stat().st_mode & 0o111

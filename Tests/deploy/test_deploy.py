@@ -1,4 +1,4 @@
-"""The image, the unit, the monitoring rules and the scripts, judged by the programs that will read them."""
+"""The image, the unit, the monitoring rules and the scripts, checked by the programs that read them."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def require_bookworm():
 
 
 def image_packages() -> list[list[str]]:
-    """What each stage of the image installs."""
+    """The packages that each stage of the image installs."""
     found = re.findall(r"apt-get install --yes --no-install-recommends ([^&]*)&&", DOCKERFILE)
     return [words.split() for words in found]
 
@@ -34,7 +34,7 @@ def image_packages() -> list[list[str]]:
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that is given twice, which YAML readers otherwise settle in silence."""
+    """Refuses a key that is given twice, which other YAML readers accept silently."""
 
     def construct_mapping(self, node, deep=False):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
@@ -65,7 +65,7 @@ def test_image_runs_unprivileged_and_says_how_it_is():
 
 
 def test_build_context_has_the_sources():
-    # COPY takes what .dockerignore lets in, so that is where a missing source would be.
+    # COPY takes the files that .dockerignore permits, so a source that is missing there is missing in the image.
     assert re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) == [". ."]
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert {"Package.swift", "Sources", "Tests"} <= allowed

@@ -123,7 +123,7 @@ def test_both_gateways_get_work_and_nothing_is_sticky(proxy, gateways, path):
 
 
 def test_requests_of_a_polling_session_go_to_the_gateway_that_its_id_names(proxy, gateways):
-    """Its polls, and the WebSocket that is to take over from them; all clients here have one address."""
+    """Polls of a session, and the WebSocket that is to replace them; all clients here have one address."""
     for number in range(10):
         for label, gateway in zip("ab", gateways, strict=True):
             for path in (f"/.lp?id={label}{number}&pw=2", f"/.lp?id={label}{number}&pw=2&seg0=0", f"/.ws?v=5&s={label}{number}"):

@@ -1,4 +1,4 @@
-"""The shipped nginx configuration when gateways fail or are taken out: what is asked again, what never, and what is logged."""
+"""The shipped nginx configuration when gateways fail or are removed: repeated requests, requests that are never repeated, and log lines."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ def deaf_port():
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        # The queue takes two at most; what comes then is dropped.
+        # The queue takes two at most; the kernel drops later ones.
         for _ in range(4):
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
@@ -69,7 +69,7 @@ def test_a_read_is_tried_on_the_other_gateway(proxy, gateways):
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH"])
 def test_a_body_that_was_not_read_ends_the_connection_and_the_answer_says_so(proxy, gateways, method):
-    """http.client sends headers and body apart: nginx may find nobody to give them to before it has both."""
+    """http.client sends headers and body separately: nginx may find no gateway before it has both."""
     for gateway in gateways:
         gateway.stop()
     for path in ("/x.json", "/.lp?id=a1"):
@@ -102,7 +102,7 @@ def test_polls_stay_with_a_gateway_that_is_taken_out_and_go_elsewhere_when_it_is
 def test_the_access_log_says_whom_each_request_was_for(proxy, gateways):
     for method in ("GET", "PUT", "POST", "DELETE"):
         port = seen(proxy, method, f"/{method}.json", None if method in ("GET", "DELETE") else "1")["port"]
-        # A request is logged when it is over, which its client may know first.
+        # nginx logs a request at its end, which the client may notice earlier.
         deadline = time.monotonic() + SECONDS
         while not (lines := [line for line in proxy.log().splitlines() if f'"{method} /{method}.json ' in line]):
             assert time.monotonic() < deadline
@@ -111,7 +111,7 @@ def test_the_access_log_says_whom_each_request_was_for(proxy, gateways):
 
 
 def test_no_credential_is_in_any_log(proxy, gateways):
-    """Of requests that are served, refused by nginx, and those that no gateway answers."""
+    """Checks requests that are served, refused by nginx, and without an answer of a gateway."""
     def everything():
         for method in ("GET", "PUT", "POST", "PATCH", "DELETE"):
             for path in (f"/x.json?auth={SECRET}", f"/die.json?access_token={SECRET}", f"/.lp?id=a1&pw={SECRET}",

@@ -1,4 +1,4 @@
-"""The Makefile's tasks and the scripts behind them, in a copy of their own with a stand-in for the Swift toolchain."""
+"""The Makefile's tasks and their scripts, in a separate copy with a stand-in for the Swift toolchain."""
 
 import os
 import pty
@@ -86,13 +86,13 @@ def test_make_run_passes_the_stop_on_and_says_nothing_ugly(checkout, stop):
 
 
 def read_until(terminal: int, text: bytes | None) -> bytes:
-    """Reads up to `text`, or to the end where it is None."""
+    """Reads up to `text`, or to the end if it is None."""
     seen, deadline = b"", time.monotonic() + 30
     while text is None or text not in seen:
         assert time.monotonic() < deadline, seen
         try:
             piece = os.read(terminal, 4096)
-        except OSError:  # how Linux tells that the other side is gone
+        except OSError:  # Linux reports the end of the other side in this way.
             piece = b""
         if not piece:
             assert text is None, seen

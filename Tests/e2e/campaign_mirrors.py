@@ -1,9 +1,8 @@
 """A campaign, not part of `make test`: random writes on mirrors of every kind, histories, children and filters included, while definitions
-change and gateways, commands, sessions and PostgreSQL are killed. Fails where a table is not what its definition and the log say by
-`oracle/`, in any value, time or entry.
+change and gateways, commands, sessions and PostgreSQL are killed. The campaign fails if a value, time or entry of a table differs from
+the result of `oracle/` for its definition and the log.
 
-    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_mirrors.py --minutes 60 --seed 7
-"""
+    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_mirrors.py --minutes 60 --seed 7"""
 
 import argparse
 import contextlib
@@ -41,7 +40,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20), help="of the first database; the next one has the next")
     parser.add_argument("--rounds", type=int, default=30, help="how many in each database")
     parser.add_argument("--keep", action="store_true", help="leaves PostgreSQL's data and the programs' output where they are")
-    parser.add_argument("--go-on", action="store_true", help="with the next database after a difference; the exit status tells in the end")
+    parser.add_argument("--go-on", action="store_true", help="with the next database after a difference; the exit status reports it at the end")
     options = parser.parse_args()
     start, totals = time.monotonic(), Counter()
     until = start + options.minutes * 60

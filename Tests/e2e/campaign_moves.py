@@ -1,9 +1,8 @@
-"""A campaign, not part of `make test`: a namespace moves to and fro between two PostgreSQL servers under load while movers, gateways
-and servers are killed, frozen and cut off. Fails where an acknowledged write is gone or is there twice, where seqs have gaps, where the
-tree is not what the log says, or where a listener missed something.
+"""A campaign, not part of `make test`: a namespace moves back and forth between two PostgreSQL servers under load while movers, gateways
+and servers are killed, frozen and cut off. The campaign fails if an acknowledged write is lost or doubled, seqs have gaps, the tree
+differs from the log, or a listener missed an event.
 
-    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_moves.py --moves 100
-"""
+    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_moves.py --moves 100"""
 
 import argparse
 import contextlib
@@ -46,7 +45,7 @@ class Campaign:
         return mover(self.urls[0], NAME, "home" if to == 0 else "b", *more)
 
     def strike(self, fault, process):
-        """Breaks something while the mover works; returns when it is whole again."""
+        """Injects a fault while the mover works, and returns after the repair."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(self.dice.uniform(0.02, 1.0))
         if fault in ("mover", "aborted"):
@@ -79,7 +78,7 @@ class Campaign:
         process.communicate(timeout=300)
         self.interrupted += process.returncode != 0
         if fault == "aborted":
-            # Where it has left already, it goes on below.
+            # If the namespace has already left, the loop below finishes the move.
             self.start(1 - self.place, "--abort").communicate(timeout=120)
 
         def done():

@@ -1,8 +1,7 @@
-"""A campaign, not part of `make test`: very many namespaces, each used a little, in a small --tree-memory. Prints what the
-gateway takes, and fails where the budget does not hold or anything is lost.
+"""A campaign, not part of `make test`: very many namespaces, each used a little, in a small --tree-memory. The campaign prints the memory
+of the gateway, and fails if the gateway exceeds the limit or loses data.
 
-    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_namespaces.py --namespaces 100000
-"""
+    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_namespaces.py --namespaces 100000"""
 
 import argparse
 import http.client
@@ -32,7 +31,7 @@ def visit(port: int, names: list[str], work, failures: list[str]):
                 break
             try:
                 work(connection, name)
-            except Exception as failure:  # Whatever it is, the campaign has failed.
+            except Exception as failure:  # Any failure ends the campaign.
                 failures.append(f"{name}: {failure!r}")
         connection.close()
 

@@ -1,4 +1,4 @@
-"""The servers that tests share. Each test writes under a key of its own, so that two runs can use one machine at once."""
+"""The servers that tests share. Each test writes under its own key, so that two runs can use one machine at once."""
 
 import json
 import uuid
@@ -15,7 +15,7 @@ from harness.scratch import scratch_directory
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory):
-    """Where the output of every program goes; pytest keeps the last three runs."""
+    """The folder for the output of every program; pytest keeps the last three runs."""
     return tmp_path_factory.mktemp("logs")
 
 
@@ -35,7 +35,7 @@ def scratch():
 
 @pytest.fixture(scope="session")
 def dev(logs):
-    """One `pathmirror dev` for the whole run: open, no rules. To be called by other names than this machine's, too."""
+    """One `pathmirror dev` for the whole run, open and without rules. It also accepts host names other than this machine's."""
     with scratch_directory("dev") as path:
         gateway = start_dev(path / "data", logs, None, "--allow-origin", "https://app.example,http://example.com,http://*.example.com")
         try:
@@ -46,19 +46,19 @@ def dev(logs):
 
 @pytest.fixture
 def at(dev):
-    """A location of its own for this test in `dev`."""
+    """A path in `dev` that only this test uses."""
     return dev.unique()
 
 
 @pytest.fixture
 def ns():
-    """The name of a namespace of its own."""
+    """The name of a namespace that only this test uses."""
     return f"test-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture
 def feed(dev, ns):
-    """A feed that is not there yet, in a namespace of its own."""
+    """A feed that does not exist yet, in its own namespace."""
     feed = Feed(dev.rest.at("", ns=ns), ns=ns)
     yield feed
     for name in [entry["name"] for entry in json.loads(dev.rest.send("GET", f"/.feeds?ns={ns}", None, feed.headers).body)["feeds"]]:
@@ -67,7 +67,7 @@ def feed(dev, ns):
 
 @pytest.fixture
 def tree(feed):
-    """The tree that the feed is of."""
+    """The tree that the feed reads."""
     return feed.rest
 
 
@@ -117,7 +117,7 @@ def serve(database_url, scratch, logs):
 
 @pytest.fixture
 def two(serve, database_url, postgres):
-    """A gateway that makes namespaces, its home, and the database `b`."""
+    """A gateway that creates namespaces, the URL of its primary database, and the URL of database `b`."""
     other = postgres.create_database()
     gateway = serve("--create-namespaces")
     cli.succeeds("database", "add", "b", other, "--database-url", database_url)
@@ -136,7 +136,7 @@ def gateway_pair(postgres, logs):
     with scratch_directory("pair") as path:
         gateways = []
         try:
-            # Both at once, on an empty database: they must migrate once.
+            # Both start at once on an empty database, and only one may migrate it.
             for name in ("serve-a", "serve-b"):
                 gateways.append(start_serve(url, path, logs, name=name, wait=False))
             for gateway in gateways:
@@ -149,7 +149,7 @@ def gateway_pair(postgres, logs):
 
 @pytest.fixture(scope="module")
 def worlds(postgres, logs) -> dict[str, World]:
-    """Namespaces that differ where most callers may not read; a test leaves them as they were."""
+    """Namespaces that differ in a part that most callers may not read. Each test restores them."""
     with scratch_directory("disclosure") as path:
         gateway = start_serve(postgres.create_database(), path, logs, rules=RULES, ns=NAMESPACES)
         try:

@@ -1,4 +1,4 @@
-"""Writers and consumers that go on whatever happens to gateways, and note what they saw in a model."""
+"""Writers and consumers that continue through all faults of gateways, and record their observations in a model."""
 
 import http.client
 import random
@@ -10,12 +10,12 @@ from harness.feeds import Feed, given
 from harness.waiting import wait_until
 
 KEYS = 12
-# What a gateway that is starting, stopping or without its database may answer.
+# The answers of a gateway that is starting, stopping or without its database.
 PASSING = {429, 503}
 
 
 class Worker(threading.Thread):
-    """Does `step` again and again until it is told to stop; an unexpected failure is kept."""
+    """Repeats `step` until a test stops it, and keeps an unexpected failure."""
 
     def __init__(self, seed: int):
         super().__init__(daemon=True)
@@ -30,7 +30,7 @@ class Worker(threading.Thread):
                 self.step()
                 self.steps += 1
             except (OSError, http.client.HTTPException):
-                # Nobody knows whether that was done.
+                # The outcome of this request is unknown.
                 self.stop.wait(0.02)
             except BaseException as failure:
                 self.failure = failure
@@ -41,7 +41,7 @@ class Worker(threading.Thread):
 
 
 class Writer(Worker):
-    """Sets and removes records, through any of the gateways. What became of it says the log."""
+    """Sets and removes records, through any of the gateways. The log shows the outcome."""
 
     def __init__(self, seed: int, rests: list, collection: str = "orders", pause: float = 0.0):
         super().__init__(seed)
@@ -62,7 +62,7 @@ class Writer(Worker):
 
 
 class Consumer(Worker):
-    """Pulls, and acknowledges, refuses, extends or forgets what it got."""
+    """Pulls messages, and acknowledges, refuses, extends or forgets them."""
 
     def __init__(self, seed: int, feeds: list[Feed], model: FeedModel, name: str, forgets: float = 0.0, refuses: float = 0.1):
         super().__init__(seed)
@@ -91,7 +91,7 @@ class Consumer(Worker):
             self.settle("nack", ids[cut:], delay="0s")
 
     def settle(self, what: str, ids: list[str], **members):
-        """Asks until it is answered, as a consumer that means it does."""
+        """Repeats a request until the gateway answers it, as a persistent consumer does."""
         if what != "extend":
             self.model.settles(self.consumer, ids)
         while not self.stop.is_set():
@@ -135,13 +135,13 @@ class Load:
         return sum(consumer.taken for consumer in self.consumers)
 
     def fail(self):
-        """Raises what went wrong in a worker."""
+        """Raises the failure of a worker."""
         for worker in [*self.writers, *self.consumers]:
             if worker.failure:
                 raise worker.failure
 
     def progress(self, patience: float = 30, count: int = 20) -> float:
-        """Waits until consumers have taken so many more; how long that took."""
+        """Waits until consumers have taken `count` more messages, and returns the seconds."""
         before, start = self.taken, time.monotonic()
 
         def went_on():
@@ -152,7 +152,7 @@ class Load:
         return time.monotonic() - start
 
     def finish(self, patience: float = 60):
-        """Ends the writers, waits until the consumers have had everything, and ends them."""
+        """Ends the writers, waits until the consumers have received all messages, and ends them."""
         for writer in self.writers:
             writer.stop.set()
         for writer in self.writers:

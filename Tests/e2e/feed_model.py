@@ -1,8 +1,7 @@
-"""A model of a feed: what was written, delivered and settled, and what must hold of it whatever happened meanwhile.
+"""A model of a feed: the writes, deliveries and acknowledgements, and the properties that hold in spite of all faults.
 
-It knows the log (as SQL has it) and what consumers saw, and nothing of how a gateway works. Times are numbers that the model
-gives out itself: of two notes, the one with the smaller number was made first.
-"""
+The model knows the log (as SQL shows it) and the observations of consumers, but no internals of a gateway. Times are numbers that the
+model assigns: the earlier of two notes has the smaller number."""
 
 import itertools
 import threading
@@ -13,18 +12,18 @@ from oracle.tree import assign, lookup, normal
 
 @dataclass
 class Delivery:
-    """A message as it came to a consumer."""
+    """A message as a consumer received it."""
 
     consumer: str
     message: dict
-    # When it was asked for, and when it came.
+    # The times of the request and of the answer.
     asked: int
     came: int
 
 
 @dataclass
 class Expected:
-    """A message that the log says there is."""
+    """A message that follows from the log."""
 
     seq: int
     key: str
@@ -35,20 +34,20 @@ class Expected:
 
 @dataclass
 class FeedModel:
-    """Notes of any number of threads; `judge` is called when all is over."""
+    """Notes of any number of threads; call `judge` once all have ended."""
 
     collection: str = "orders"
     max_attempts: int = 10
     # The order is that of the namespace: all keys are one.
     strict: bool = False
-    # Deadlines can pass: who holds what is then not known for sure.
+    # Deadlines can pass, so the holder of a message is not certain.
     may_expire: bool = False
     deliveries: list[Delivery] = field(default_factory=list)
-    # By id: when it was answered that the acknowledgement is done.
+    # By id: the time of the answer that confirms the acknowledgement.
     done: dict[str, int] = field(default_factory=dict)
-    # By consumer and id: when requests to settle it were sent.
+    # By consumer and id: the times of requests to settle the message.
     settling: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    # When a consumer gave up what it had (its stream ended, or it was told so).
+    # The times at which a consumer lost its messages (its stream ended, or the gateway said so).
     released: dict[str, list[int]] = field(default_factory=dict)
     dead: set[str] = field(default_factory=set)
     _clock: itertools.count = field(default_factory=itertools.count)
@@ -64,7 +63,7 @@ class FeedModel:
                 self.deliveries.append(Delivery(consumer, message, asked, next(self._clock)))
 
     def settles(self, consumer: str, ids: list[str]):
-        """A consumer is about to ask; whether that arrives nobody knows yet."""
+        """Records that a consumer is about to send a request, whose arrival is still unknown."""
         with self._lock:
             for id in ids:
                 self.settling.setdefault((consumer, id), []).append(next(self._clock))
@@ -75,10 +74,10 @@ class FeedModel:
                 if result == "done":
                     self.done.setdefault(id, next(self._clock))
 
-    # MARK: what must hold
+    # MARK: properties
 
     def judge(self, entries: list[tuple[int, dict]], all_done: bool = True) -> str:
-        """Raises an AssertionError where something does not hold; a line about what there was, else."""
+        """Raises an AssertionError if a property does not hold; else returns a summary line."""
         expected = self.expected(entries)
         by_place = {(message.seq, message.key): message for message in expected}
         self.judge_ids(by_place)
@@ -97,7 +96,7 @@ class FeedModel:
                 f"{len({each.consumer for each in self.deliveries})} consumers")
 
     def expected(self, entries) -> list[Expected]:
-        """The messages of a feed /COLLECTION/{key} from the log's beginning on."""
+        """The messages of a feed /COLLECTION/{key} from the beginning of the log."""
         found, tree = [], None
         for seq, changes in entries:
             before = lookup(tree, self.collection)
@@ -113,7 +112,7 @@ class FeedModel:
         return found
 
     def judge_ids(self, by_place: dict):
-        """An id is one message's, whenever and wherever it comes, and says what the log says."""
+        """Checks that an id belongs to one message in all deliveries, and that the message equals the log."""
         place_of, id_of = {}, {}
         for each in self.deliveries:
             message = each.message
@@ -126,9 +125,9 @@ class FeedModel:
             assert message["id"].split(":")[-2] == str(message["seq"]), message
 
     def judge_order(self, expected: list[Expected]):
-        """A message is not delivered before those of its key that were written before it were."""
-        # A consumer's answer may be noted later than it was given, so this asks for less: that the earlier one was at least asked
-        # for when the later one had come.
+        """Checks that a message is delivered after the earlier messages of its key."""
+        # A consumer may record an answer later than the gateway gave it. So this checks a weaker property: the request for the earlier
+        # message preceded the arrival of the later one.
         first_asked: dict[tuple, int] = {}
         first_came: dict[tuple, int] = {}
         for each in self.deliveries:
@@ -147,7 +146,7 @@ class FeedModel:
             latest[line] = max(first_asked[place], latest.get(line, -1))
 
     def line(self, key: str) -> str:
-        """What is delivered in order."""
+        """The key of the order: messages with the same result are delivered in order."""
         return "" if self.strict else key
 
     def judge_attempts(self):
@@ -155,7 +154,7 @@ class FeedModel:
             assert 1 <= each.message["attempt"] <= self.max_attempts, each.message
 
     def judge_holders(self):
-        """No two consumers have messages of one key at once. Known for sure only where nothing is taken back by a deadline."""
+        """Checks that no two consumers hold messages of one key at once. The check is exact only without deadlines."""
         if self.may_expire:
             return
         held: dict[str, list[Delivery]] = {}
@@ -168,12 +167,12 @@ class FeedModel:
             held[key].append(each)
 
     def had_ended(self, delivery: Delivery, time: int) -> bool:
-        """Whether its consumer had settled it, or was gone, at that time."""
+        """Whether the consumer had settled the message, or was gone, at that time."""
         ends = self.settling.get((delivery.consumer, delivery.message["id"]), []) + self.released.get(delivery.consumer, [])
         return any(delivery.came < end < time for end in ends)
 
     def judge_acknowledgements(self):
-        """What was answered to be done never comes again to who asks later."""
+        """Checks that a message is never delivered to a later request once its acknowledgement is confirmed."""
         for each in self.deliveries:
             time = self.done.get(each.message["id"])
             assert time is None or each.asked < time, f"delivered after it was acknowledged: {each}"

@@ -1,5 +1,5 @@
-"""What the hot paths ask of the memory allocator, against the bounds of allocations.json: a guard against growing costs that is as good on a busy
-machine as on a quiet one. Where a change needs more, the bound is raised in the same commit, which says why."""
+"""Compares the allocations of the hot paths with the bounds of allocations.json. This guard against growing costs works on a busy machine
+as well. A change that needs more raises the bound in the same commit, and the commit gives the reason."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif("/debug/" in pathmirror(), reason="the bounds ar
 
 BOUNDS = json.loads(Path(__file__).with_name("allocations.json").read_text())
 VALUE = "x" * 189
-# Looking after itself is done later than any test, as far as it may be put off: what it takes would be in some windows and not in others.
+# Postpones background work until after the tests: its allocations would be in some windows and not in others.
 QUIET = ["--retention-interval", "0s", "--loops", "1", "--log-level", "warning"]
 
 
@@ -60,7 +60,8 @@ def measured(postgres, logs):
 
 
 def judged(name: str, found: float) -> str | None:
-    """What is wrong with a number of allocations. Far below its bound is wrong as well: the bound would no longer guard anything."""
+    """Returns the error of a number of allocations, or None. A number far below its bound is an error, because the bound would guard
+    nothing."""
     bound = BOUNDS[name]
     if found > bound:
         return f"{name}: {found:.1f} allocations, and at most {bound} are allowed (Tests/e2e/allocations.json)"
@@ -75,7 +76,7 @@ def check(name: str, found: float):
 
 
 class Stream:
-    """One listener by server-sent events, of whom each event is read as it comes, so that nothing waits anywhere."""
+    """A listener by server-sent events that reads each event at once, so that no event waits in a queue."""
 
     def __init__(self, port: int, path: str):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -84,7 +85,7 @@ class Stream:
         self.read()
 
     def read(self):
-        """One event."""
+        """Reads one event."""
         while b"event: put" not in self.buffer or not self.buffer.endswith(b"\n\n"):
             more = self.socket.recv(65536)
             assert more, "the stream ended"
@@ -97,7 +98,7 @@ class Stream:
 
 
 class Listen:
-    """The same by a realtime WebSocket."""
+    """A listener by a realtime WebSocket that reads each event at once."""
 
     def __init__(self, port: int, path: str):
         self.client = RealtimeClient(port).greet()
@@ -154,7 +155,7 @@ def test_an_event_costs_the_same_for_each_listener(measured, kind, name):
 
     few, many, more = cost(1), cost(21), cost(61)
     check(name, (many - few) / 20)
-    # Linear: the next forty take no more each than the first twenty.
+    # Linear: each of the next forty takes no more than each of the first twenty.
     assert (more - many) / 40 <= max((many - few) / 20, 0) + 0.5
 
 
@@ -162,7 +163,7 @@ def test_a_write_costs_the_same_in_a_large_tree(measured):
     few = measured.puts()
     measured.send("PUT", "/deep.json?print=silent", {f"n{node}": {f"k{key}": key for key in range(100)} for node in range(500)})
     measured.send("PUT", "/wide.json?print=silent", {f"k{key}": key for key in range(50_000)})
-    # Some levels more are some allocations more. What grew with the children would be thousands.
+    # More levels cost a few allocations each. A cost per child would be thousands.
     assert measured.puts("/deep/n7/k7") <= few + 20
     assert measured.puts("/wide/k7777") <= few + 20
 
@@ -175,7 +176,7 @@ def test_a_write_costs_the_same_beside_listeners_elsewhere(measured):
 
 
 def test_a_path_that_does_more_is_noticed(measured):
-    """The check itself: what goes the same way and does more is over the bound, what does nothing is far under it."""
+    """Tests the check itself: a request that does more is over the bound, and a call that does nothing is far under it."""
     measured.send("PUT", "/object.json?print=silent", {f"k{number}": number for number in range(30)})
     found = measured.counts.each(lambda number: measured.send("PUT", "/object.json?print=silent", {f"k{key}": number for key in range(30)}))
     assert "at most" in (judged("PUT of 200 bytes", found) or "")

@@ -1,4 +1,4 @@
-"""Who gets in by REST and streams: ID tokens, custom tokens, secrets, their ends, and what the log says of who wrote."""
+"""Access by REST and streams: ID tokens, custom tokens and secrets, their expiry, and the author of a write in the log."""
 
 import json
 import secrets
@@ -104,7 +104,7 @@ def test_tokens_that_are_not_believed(gateway, issuer):
     {"auth": ""}, {"access_token": ""}, {"auth": "", "access_token": ""}, {"headers": {"Authorization": "Bearer "}},
     {"headers": {"Authorization": "Bearer"}}, {"auth": "", "headers": {"Authorization": "Bearer "}}])
 def test_an_empty_credential_is_none(serve, issuer, nothing):
-    """Clients append `?auth=` whether they have something to put behind it or not."""
+    """Clients append `?auth=` whether they have a credential or not."""
     gateway = serve(*issuer.options, rules={"rules": {"open": {".read": "auth === null", ".write": True}}})
     rest = gateway.rest
     assert rest.put("open", 1, **nothing).status == 200
@@ -112,7 +112,7 @@ def test_an_empty_credential_is_none(serve, issuer, nothing):
     refused(rest.get("closed", **nothing), "Permission denied")
     with Listener(rest.at("open"), **nothing) as listener:
         assert listener.next().change == ("put", "/", 1)
-    # An empty one hides none that is there.
+    # An empty credential does not hide another one.
     more = {**nothing, "headers": bearer(SECRET)} if "auth" in nothing or "access_token" in nothing else {**nothing, "auth": SECRET}
     assert rest.get("closed", **more).status == 200
     query = "&".join(f"{name}=" for name in nothing if name != "headers")
@@ -132,7 +132,7 @@ def test_custom_tokens_and_secrets_of_a_namespace(gateway, database_secret):
     refused(rest.get("team", auth=hs256({"v": 1, "iat": 1, "d": {"uid": "c"}}, database_secret)))
     old = int(time.time()) - 25 * 3600
     refused(rest.get("team", auth=legacy("carl", database_secret, iat=old)), "Auth token is expired")
-    # The namespace's administrators manage its rules; a user doesn't, nor a token for data only.
+    # The namespace's administrators manage its rules; users and tokens for data only do not.
     assert rest.send("GET", f"/.settings/rules.json?auth={database_secret}").status == 200
     refused(rest.send("GET", f"/.settings/rules.json?auth={token}"), "Permission denied")
     data_only = legacy("x", database_secret, admin=True, scope="data")
@@ -205,7 +205,7 @@ def test_rotation_of_secrets(gateway, scratch, database_secret, by_signal):
         refused(rest.get("nobody", auth=database_secret))
         refused(rest.get("users/ada", auth=legacy("ada", database_secret)))
         assert not other.ended
-        # A file that can't be used changes nothing.
+        # An unusable file changes nothing.
         file.write_text("short\n")
         gateway.process.send(signal.SIGHUP)
         wait_until(lambda: "the previous ones stay in use" in gateway.process.stderr(), "the refusal in the log")
@@ -221,7 +221,7 @@ def test_new_keys_are_fetched_when_they_are_needed(serve):
         for _ in range(20):
             assert rest.get("users/ada", auth=issuer.token()).status == 200
             refused(rest.get("users/ada", auth=SigningKey("made-up").sign(issuer.claims())))
-        # Made-up keys don't make it ask again and again.
+        # Unknown keys do not make the gateway fetch the keys repeatedly.
         assert issuer.fetches <= fetches + 1
         issuer.down = True
         assert rest.get("users/ada", auth=issuer.token()).status == 200
@@ -234,7 +234,7 @@ def test_a_key_server_that_is_down_is_not_the_clients_fault(serve):
         response = rest.get("users/ada", auth=issuer.token())
         assert response.status == 503
         refused(rest.get("users/ada", auth=issuer.token(aud="other")))
-        # Everybody else goes on.
+        # Requests of administrators continue to succeed.
         assert rest.put("users/ada", 1, auth=SECRET).status == 200
         issuer.down = False
         wait_until(lambda: rest.get("users/ada", auth=issuer.token()).status == 200, "the keys to be fetched")
@@ -245,7 +245,7 @@ def test_dev_believes_this_machine(at, dev):
     ns = {"ns": f"auth-{secrets.token_hex(8)}"}
     rest = dev.rest
     assert rest.send("PUT", f"/.settings/rules.json?ns={ns['ns']}", json.dumps(rules).encode(), bearer("owner")).status == 200
-    # As the JavaScript SDK's mock tokens: long expired.
+    # Like the mock tokens of the JavaScript SDK, which are long expired.
     token = unsigned({"sub": "mock", "iat": 0, "exp": 3600, "firebase": {"sign_in_provider": "custom"}})
     assert rest.get("users/mock", auth=token, **ns).status == 200
     refused(rest.get("users/eve", auth=token, **ns), "Permission denied")

@@ -1,4 +1,4 @@
-"""Connections that flood, dawdle, stop half way or talk nonsense: they lose, their neighbours do not notice."""
+"""Connections that flood, send slowly, stop half way or send garbage: the gateway ends them, and other clients are not affected."""
 
 from contextlib import ExitStack
 
@@ -14,7 +14,7 @@ IMPATIENT = "header-timeout=1500ms,body-timeout=1500ms"
 
 @pytest.fixture
 def neighbour(dev):
-    """A listener and a client that must not notice what the test does to others."""
+    """A listener and a client that the test's other connections must not affect."""
     own = dev.unique()
     own.set(value={"n": 0})
     with Listener(own) as listener:
@@ -35,7 +35,7 @@ def test_a_flood_of_headers(dev, at, neighbour):
         except ConnectionError:
             pass
         assert answer_or_close(plain) in (431, 400, None)
-    # It may go on reading so that the client can read the answer, but it keeps none of the 40 MB.
+    # The gateway may continue to read so that the client can read the answer, but it stores none of the 40 MB.
     assert resident_bytes(dev.process.pid) - before < 20_000_000
 
 
@@ -81,7 +81,7 @@ def test_nonsense_is_refused(dev, neighbour, text):
     b"3;a\nb\r\n123\r\n0\r\n\r\n", b"3;a\0b\r\n123\r\n0\r\n\r\n", b"3;a\rb\r\n123\r\n0\r\n\r\n", b"3\rX123\r\n0\r\n\r\n",
     b"3\r\n123XY0\r\n\r\n", b"3\r\n123\r\n0;\n\r\n\r\n", b"3\r\n123\r\n0\r\n\rX", b"3;" + b"x" * 5000 + b"\r\n123\r\n0\r\n\r\n"])
 def test_lines_around_chunks_that_proxies_read_otherwise(dev, at, neighbour, body):
-    """Behind each stands what a proxy that reads the line otherwise takes for part of the body, or for a request."""
+    """Each body ends with bytes that a proxy with another reading of the line takes for a part of the body, or for a request."""
     hidden = f"PUT {at.url('hidden')} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1".encode()
     with raw_connection(dev.port) as plain:
         plain.sendall(f"PUT {at.url('sent')} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + body + hidden)
@@ -110,7 +110,7 @@ def test_a_client_that_leaves_before_the_answer(dev, at, neighbour):
     for number in range(50):
         with raw_connection(dev.port) as plain:
             plain.sendall(f"PUT {at.url(f'gone/{number}')} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1".encode())
-    # Whether a request whose client is gone still counts is open; half of one never does.
+    # A complete request whose client is gone may count; half a request never does.
     assert set((at.value("gone", format="export") or {"0": 1}).values()) == {1}
 
 
@@ -138,7 +138,7 @@ def test_slow_headers_and_slow_bodies_are_cut_off(serve):
 
 
 def test_a_trickle_is_slow_too(serve):
-    """A byte now and then must not keep a request open for ever."""
+    """An occasional byte does not keep a request open for ever."""
     gateway = serve(tune=IMPATIENT)
     with raw_connection(gateway.port) as plain:
         plain.sendall(b"GET /x.json HTTP/1.1\r\nHost: localhost\r\nX-Trickle: ")

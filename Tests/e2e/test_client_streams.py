@@ -1,4 +1,4 @@
-"""Streams of public REST clients: what firebase-admin and Pyrebase do when a token ends, and clients that read line by line."""
+"""Streams of public REST clients: firebase-admin and Pyrebase when a token expires, and clients that read line by line."""
 
 import datetime
 import json
@@ -33,7 +33,7 @@ def gateway(serve, issuer):
 
 
 class Tokens:
-    """Hands out ID tokens that last three seconds, as a service account hands out ones of an hour."""
+    """Issues ID tokens that last three seconds, as a service account issues ones of an hour."""
 
     def __init__(self, issuer):
         self._issuer, self.count = issuer, 0
@@ -43,12 +43,12 @@ class Tokens:
         return self._issuer.token("ada", lasts=3)
 
     def get_access_token(self):
-        """As oauth2client has it, for Pyrebase."""
+        """Credentials in the form of oauth2client, for Pyrebase."""
         return SimpleNamespace(access_token=self.next())
 
 
 class Credentials(google.auth.credentials.Credentials):
-    """The same as google-auth has it, for firebase-admin."""
+    """Credentials in the form of google-auth, for firebase-admin."""
 
     def __init__(self, tokens: Tokens):
         super().__init__()
@@ -60,7 +60,7 @@ class Credentials(google.auth.credentials.Credentials):
 
 
 def outlives_its_token(gateway, heard: list, tokens: Tokens, is_alive):
-    """The listener hears the value, connects again when its token ends, and hears what is written then."""
+    """Checks that the listener receives the value, connects again when its token expires, and receives later writes."""
     wait_until(lambda: ("put", "/", {"n": 1}) in heard, f"the first value, heard {heard}")
     wait_until(lambda: tokens.count > 1 and heard.count(("put", "/", {"n": 1})) > 1, f"a second connection, heard {heard}")
     assert is_alive()
@@ -81,7 +81,7 @@ def test_firebase_admin_outlives_its_token(gateway, issuer, monkeypatch):
         closing = threading.Thread(target=registration.close, daemon=True)
         closing.start()
         number = 2
-        # Its close waits for its reader, which sits in a read.
+        # The client's close waits for its reader, which blocks in a read.
         while closing.is_alive():
             number += 1
             gateway.rest.set("users/ada/n", number, auth=SECRET)
@@ -89,7 +89,7 @@ def test_firebase_admin_outlives_its_token(gateway, issuer, monkeypatch):
         firebase_admin.delete_app(app)
 
 
-# Its thread ends by an exception once the gateway is gone.
+# The client's thread ends by an exception once the gateway is gone.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_pyrebase_outlives_its_token(gateway, issuer):
     app = pyrebase.initialize_app(
@@ -100,13 +100,13 @@ def test_pyrebase_outlives_its_token(gateway, issuer):
     try:
         outlives_its_token(gateway, heard, tokens, stream.thread.is_alive)
     finally:
-        # Without a connection to come back to, its thread ends.
+        # Without a connection to reopen, the client's thread ends.
         gateway.stop()
         stream.thread.join(30)
 
 
 def test_clients_that_read_line_by_line(serve):
-    """FireSharp, firego, firebase-arduino, GodotFirebase and FB4D take a line `event:` and then a line `data:`."""
+    """FireSharp, firego, firebase-arduino, GodotFirebase and FB4D expect a line `event:` and then a line `data:`."""
     gateway = serve(tune="stream-keep-alive=200ms")
     at = gateway.unique()
     at.set(value={"a": 1})

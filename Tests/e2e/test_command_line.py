@@ -35,12 +35,12 @@ def scripts(tmp_path_factory):
 
 
 def bash(scripts, *words: str) -> list[str]:
-    """What bash offers at the end of the last word; words are split as readline splits them."""
+    """The completions that bash offers for the last word; words are split as readline splits them."""
     text = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _pathmirror; ((${#COMPREPLY[@]} == 0)) || printf "%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run([program("bash"), "--norc", "-c", text, "bash", scripts / "pathmirror", "pathmirror", *words],
                           cwd=scripts / "files", capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    # Outside of a completion `compopt` has nothing to change, and says so where it may.
+    # Outside of a completion `compopt` has nothing to change, and prints an error.
     assert not done.stderr
     return done.stdout.splitlines()
 
@@ -106,7 +106,7 @@ def test_every_command_and_option_is_offered(scripts, name):
 
 
 class Terminal:
-    """A shell on a terminal of its own, in which `pathmirror` only says what it was called with."""
+    """A shell on a terminal of its own, with a `pathmirror` that only prints its arguments."""
 
     def __init__(self, *command: str, folder, setup: str):
         self.pid, self.descriptor = pty.fork()
@@ -168,7 +168,7 @@ def test_there_is_a_page_for_each_command(pages):
 
 
 def read(page) -> str:
-    # Whatever troff finds wrong with a page is said on standard error.
+    # troff prints all defects of a page to standard error.
     done = subprocess.run([program("man"), "--warnings=w", "-E", "UTF-8", "-l", page], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"})
     assert done.returncode == 0 and not done.stderr, done.stderr

@@ -25,7 +25,7 @@ WRITERS = 8
 
 
 class Writer(threading.Thread):
-    """Writes records that no one else writes, each once, and remembers what was acknowledged."""
+    """Writes records of its own, each once, and remembers the acknowledged ones."""
 
     def __init__(self, rest, number: int):
         super().__init__(daemon=True)
@@ -56,13 +56,13 @@ class Writer(threading.Thread):
                     self.unknown += 1
                     self.stop.wait(0.02)
             except (OSError, http.client.HTTPException):
-                # Nobody knows whether this one was written: at most once is all that can be asked.
+                # The outcome of this write is unknown: the log has it at most once.
                 self.unknown += 1
                 self.stop.wait(0.02)
 
 
 class Reader(threading.Thread):
-    """One stream, resumed after every break with the last id; all events in the order they came."""
+    """One stream, resumed after every break with the last id. It keeps all events in the order of their arrival."""
 
     def __init__(self, rest, stop: threading.Event):
         super().__init__(daemon=True)
@@ -102,7 +102,7 @@ def kill_gateway(gateway, scratch, logs):
 
 @contextmanager
 def at_work(rest):
-    """Eight writers at full speed and one stream; ends them whatever happens."""
+    """Runs eight writers at full speed and one stream, and ends them in any case."""
     rest.set(value={"start": True})
     stop = threading.Event()
     reader = Reader(rest, stop)
@@ -120,11 +120,11 @@ def at_work(rest):
 
 
 def come_to_the_end(gateway, rest, writers, reader):
-    """Stops the writers, and waits until the stream has told all."""
+    """Stops the writers, and waits until the stream has emitted all entries."""
     progress(writers)
     stop_writing(writers)
     gateway.wait_ready()
-    # This thread's connection was to a gateway that is no more.
+    # This thread's connection was to a former gateway.
     rest.close()
     last = rest.set("end", True).seq
     wait_until(lambda: reader.last_id and reader.last_id >= last, "the stream to reach the end", 30)
@@ -145,7 +145,7 @@ def test_twenty_crashes(own_postgres, scratch, logs):
         with at_work(rest) as (writers, reader):
             for _ in range(rounds):
                 for victim in ("gateway", "postgres"):
-                    # The moment is the point of the test: anywhere in the life of a batch.
+                    # The kill is at a random moment, anywhere in the life of a batch.
                     progress(writers)
                     time.sleep(dice.uniform(0.0, 0.15))
                     if victim == "gateway":
@@ -156,13 +156,13 @@ def test_twenty_crashes(own_postgres, scratch, logs):
             come_to_the_end(gateway, rest, writers, reader)
             judge(url, rest, writers, reader)
             # One for the beginning, and one for every gateway after the first.
-            assert reader.resumed > rounds, "the stream went on without its gateway"
+            assert reader.resumed > rounds, "the stream continued without its gateway"
     finally:
         gateway.sweep()
 
 
 def test_commits_whose_answer_is_lost(postgres, scratch, logs):
-    """A kill rarely falls between a commit and its answer. Here every round does, and the gateway has to find out."""
+    """A kill rarely falls between a commit and its answer. Every round of this test does, and the gateway must determine the outcome."""
     url = postgres.create_database()
     with Proxy(postgres.port) as proxy:
         gateway = start_serve(url.replace(f":{postgres.port}/", f":{proxy.port}/"), scratch, logs)
@@ -186,7 +186,7 @@ def stop_writing(writers):
 
 
 def progress(writers):
-    """Waits until every writer has had something acknowledged since now."""
+    """Waits until each writer has one more acknowledged write."""
     before = [len(writer.puts) for writer in writers]
 
     def all_went_on():
@@ -231,9 +231,9 @@ def judge_stream(entries, rest, reader):
     assert reader.failure is None, reader.failure
     numbers = [event.id for event in reader.events]
     assert numbers == sorted(set(numbers)), "an id repeats or goes back"
-    # The stream is far from what makes a gateway give up telling every event: nothing excuses a fresh put.
+    # The stream is far from the limit at which a gateway skips events, so no fresh put is allowed.
     fresh = [event.id for event in reader.events[1:] if event.kind == "put" and event.path == "/"]
-    assert fresh == [], "the stream began anew instead of being resumed"
+    assert fresh == [], "the stream started again instead of resuming"
     missed = {seq for seq, _ in entries if seq > numbers[0]} - set(numbers)
     assert missed == set(), f"the stream missed {sorted(missed)[:10]}"
     assert reader.value == normal(rest.value()), "the folded stream is not the value"

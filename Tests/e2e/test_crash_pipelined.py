@@ -26,7 +26,7 @@ IN_FLIGHT = 40
 
 
 class Session(threading.Thread):
-    """Writes places that nobody else writes, `IN_FLIGHT` at a time, each once, and remembers what was acknowledged."""
+    """Writes paths of its own, `IN_FLIGHT` at a time, each once, and remembers the acknowledged ones."""
 
     def __init__(self, port: int, number: int):
         super().__init__(daemon=True)
@@ -40,7 +40,7 @@ class Session(threading.Thread):
     def run(self):
         while not self.ends.is_set():
             try:
-                # Each connection's requests have numbers from 1 on; its writes, from `first` on.
+                # Requests of each connection have numbers from 1; its writes, from `first`.
                 with RealtimeClient(self.port, "default") as client:
                     self.connections += 1
                     self._write(client)
@@ -67,7 +67,7 @@ class Session(threading.Thread):
 
 
 def progress(sessions):
-    """Waits until each has had a hundred writes acknowledged since now."""
+    """Waits until each session has a hundred more acknowledged writes."""
     before = [len(session.acknowledged) for session in sessions]
     wait_until(lambda: all(len(session.acknowledged) > count + 100 or session.wrong for session, count in zip(sessions, before)),
                "every session to have writes acknowledged", 40)
@@ -121,7 +121,7 @@ def test_crashes_with_batches_under_way(own_postgres, scratch, logs):
         sessions = at_work(gateway.port)
         for _ in range(rounds):
             for victim in ("gateway", "postgres"):
-                # The moment is the point of the test: anywhere in the life of two batches.
+                # The kill is at a random moment, anywhere in the life of two batches.
                 progress(sessions)
                 time.sleep(dice.uniform(0.0, 0.15))
                 if victim == "gateway":
@@ -132,7 +132,7 @@ def test_crashes_with_batches_under_way(own_postgres, scratch, logs):
                     own_postgres.start()
         come_to_the_end(sessions)
         judge(url, sessions)
-        assert behind > rounds, "there was never a batch behind another"
+        assert behind > rounds, "no batch followed another"
     finally:
         gateway.sweep()
 

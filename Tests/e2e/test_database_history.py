@@ -1,5 +1,5 @@
-"""PostgreSQL loses commits while gateways stay up: a backup is put back, a standby takes over that lacked some. What the
-database has is what everybody has afterwards, and it is said."""
+"""PostgreSQL loses commits while gateways stay up: an operator restores a backup, or a standby without some commits takes over. All clients
+then see the state of the database, and the gateway logs the loss."""
 
 import re
 from contextlib import contextmanager
@@ -27,13 +27,13 @@ def served(url, scratch, logs, *options):
 
 
 def written(url: str, count: int):
-    """Others write, past this gateway."""
+    """Other gateways write, not this one."""
     for number in range(count):
         sql.execute(url, f"select pathmirror.set('default', '/others/{number}', '{number}')")
 
 
 def check_lines(gateway, lost: str, head: int):
-    """The log names what is gone."""
+    """Checks that the log line names the lost entries."""
     lines = [line for line in gateway.process.stderr().splitlines() if LOST in line and "mirror" not in line]
     assert len(lines) == 1 and " error " in lines[0], lines
     assert f"lost={lost}" in lines[0] and "namespace=default" in lines[0] and f"head={head}" in lines[0], lines
@@ -41,7 +41,7 @@ def check_lines(gateway, lost: str, head: int):
 
 @pytest.mark.parametrize("others", [0, 5, 8])
 def test_a_backup_is_put_back(own_postgres, postgres, scratch, logs, others):
-    """With fewer entries than the gateway has seen, with as many, and with more: others wrote before it came back."""
+    """Restores a backup with fewer entries than the gateway has seen, with as many, and with more, which others wrote meanwhile."""
     url = own_postgres.create_database()
     elsewhere = postgres.create_database()
     with served(url, scratch, logs) as gateway:
@@ -66,7 +66,7 @@ def test_a_backup_is_put_back(own_postgres, postgres, scratch, logs, others):
 
             own_postgres.stop()
             own_postgres.put_back(copy)
-            # At another port, where this gateway doesn't see it.
+            # The server runs at another port, which this gateway does not reach.
             home = own_postgres.port
             own_postgres.port = Cluster.another_port()
             own_postgres.start()
@@ -87,15 +87,15 @@ def test_a_backup_is_put_back(own_postgres, postgres, scratch, logs, others):
         assert gateway.metric("pathmirror_taken_back_total") == 1
         assert gateway.metric("pathmirror_taken_back_entries_total") == 5
         wait_until(lambda: sql.rows(elsewhere, "select post_id from mirror.far_posts order by 1") == [("a",), ("c",)],
-                   "the mirror in the other database to be made anew", 60)
+                   "the mirror in the other database to be rebuilt", 60)
         mirrored.caught_up()
         mirrored.verify()
         assert "mirror=far_posts" in gateway.process.stderr()
         now = rest.value("posts")
-        # An id of what was lost: the same seq is another entry now, or there is none.
+        # The id of a lost entry: its seq has another entry now, or none.
         with Listener(rest.at("posts"), last_event_id=lost_id) as late:
             assert late.next().change == ("put", "/", now)
-        # One of what was kept goes on as ever.
+        # The id of a kept entry still works.
         with Listener(rest.at("posts"), last_event_id=early_id, value={"a": now["a"]}) as late:
             assert late.next().path == "/c"
             late.wait_for_value(now)
@@ -117,7 +117,7 @@ def test_a_standby_takes_over_that_lacked_entries(own_postgres, scratch, logs):
                 kept = rest.set("n", 2).seq
                 there = standby.url(url.rpartition("/")[2])
                 wait_until(lambda: sql.head(there) == kept, "the standby to have it", 30)
-                # It hears no more, and does not know what it misses.
+                # The standby receives nothing more, and cannot know its gap.
                 sql.autocommit(standby.url("postgres"), "alter system set primary_conninfo = ''", "select pg_reload_conf()")
                 wait_until(lambda: sql.rows(own_postgres.url("postgres"), "select count(*) from pg_stat_replication") == [(0,)],
                            "the standby to be cut off", 30)
@@ -127,7 +127,7 @@ def test_a_standby_takes_over_that_lacked_entries(own_postgres, scratch, logs):
                     assert listener.next().data == 5
                     own_postgres.kill()
                     proxy.switch(standby.port)
-                    # Not promoted yet: it can't be written to, and is not taken for the database.
+                    # Not promoted yet: the standby refuses writes, so the gateway does not accept it as primary.
                     wait_until(lambda: "standby" in gateway.process.stderr(), "a word about the standby", 30)
                     assert not gateway.ready() and rest.put("n", 0).status == 503
                     assert rest.value("n") == 5
@@ -141,7 +141,7 @@ def test_a_standby_takes_over_that_lacked_entries(own_postgres, scratch, logs):
                 assert re.search(r"the database was promoted.*timeline=2", gateway.process.stderr())
                 cli.verify("--database-url", there)
 
-                # The old primary comes back, and nobody has stopped it: it is not gone back to.
+                # The old primary returns without having been stopped. The gateway does not return to it.
                 own_postgres.start()
                 proxy.switch(own_postgres.port)
                 wait_until(lambda: "has replaced it" in gateway.process.stderr(), "a word about the old primary", 30)

@@ -1,4 +1,4 @@
-"""A database over a network: that isn't asked to prove who it is (a warning, which shows no password), or that goes silent."""
+"""A database over a network: without authentication of the server (a warning, which shows no password), or silent."""
 
 import threading
 import time
@@ -14,12 +14,12 @@ from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
 WARNING = "does not verify the server"
-# Nobody answers there, and nobody needs to: the warning comes first.
+# No server answers at this address, and none needs to: the warning comes first.
 ABSENT = "192.0.2.1"
 
 
 def said(logs, url: str, env: dict | None = None) -> str:
-    """What `serve` logs before it can connect."""
+    """The log lines of `serve` before it can connect."""
     process = Process([pathmirror(), "serve", "--database-url", url], "network", logs, env=env)
     try:
         wait_until(lambda: WARNING in process.stderr() or not process.running, "the warning", 20)
@@ -51,8 +51,8 @@ def test_nothing_to_warn_of(url):
 
 
 def test_a_network_that_swallows_everything(own_postgres, scratch, logs):
-    """Connections that nobody answers, and nobody refuses. Promised: not ready within 5 s, the write under way answered within
-    10 s, later ones refused at once. Twice that is allowed here, for machines that have other things to do."""
+    """Connections without an answer and without a refusal. The promise: not ready within 5 s, an answer to the write in flight within 10 s,
+    and immediate refusals afterwards. The test allows twice these times, for busy machines."""
     url = own_postgres.create_database()
     with Proxy(own_postgres.port) as proxy:
         gateway = start_serve(url.replace(str(own_postgres.port), str(proxy.port)), scratch, logs)
@@ -74,7 +74,7 @@ def test_a_network_that_swallows_everything(own_postgres, scratch, logs):
                 assert rest.value("n") == 1
                 writer.join()
                 answer, seconds = answers[0]
-                # Whether it had been sent depends on which committer took it: one that had a connection, or one that had to open one.
+                # Whether the write was sent depends on its committer: one with a connection, or one that had to open one.
                 assert answer.status == 503 and answer.error and seconds < 20
                 before = time.monotonic()
                 assert rest.put("n", 4).status == 503 and time.monotonic() - before < 3
@@ -88,7 +88,7 @@ def test_a_network_that_swallows_everything(own_postgres, scratch, logs):
 
 
 def test_orders_in_a_silent_network_are_refused_together(own_postgres, scratch, logs):
-    """One of them finds out that the database is away; the others don't each wait for that."""
+    """One request detects that the database is away; the others do not wait for the same timeout each."""
     url = own_postgres.create_database()
     with Proxy(own_postgres.port) as proxy:
         gateway = start_serve(url.replace(str(own_postgres.port), str(proxy.port)), scratch, logs)

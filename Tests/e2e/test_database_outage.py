@@ -1,4 +1,4 @@
-"""PostgreSQL goes away: writes fail with 503, reads and listeners go on from memory, everything recovers by itself."""
+"""PostgreSQL is away: writes fail with 503, reads and listeners are served from memory, and all recovers without help."""
 
 import http.client
 import json
@@ -36,11 +36,11 @@ def test_an_outage_and_its_end(gateway, own_postgres, way):
         listener.next()
         own_postgres.kill() if way == "kill" else own_postgres.stop(way)
 
-        # Beside each other: each may wait for the database before it gives up.
+        # In parallel: each request may wait for the database before it fails.
         with ThreadPoolExecutor() as pool:
             writes = [pool.submit(rest.put, "b", 2), pool.submit(rest.post, "list", 1), pool.submit(rest.patch, "", {"b": 2}),
                       pool.submit(rest.delete, "a")]
-            # Reads don't wait for the writes that do.
+            # Reads do not wait for the blocked writes.
             assert rest.value() == {"a": 1}
         for write in writes:
             refused = write.result()
@@ -65,7 +65,7 @@ def test_an_outage_and_its_end(gateway, own_postgres, way):
 
 
 def test_what_was_not_acknowledged_is_there_once_or_not_at_all(gateway, own_postgres):
-    """Writers at work while PostgreSQL is killed: 200 is there once, 503 is there at most once."""
+    """Writers work while PostgreSQL is killed: a write with 200 is in the log once, one with 503 at most once."""
     rest = gateway.unique()
     outcomes = {}
     stop = threading.Event()
@@ -99,7 +99,7 @@ def test_what_was_not_acknowledged_is_there_once_or_not_at_all(gateway, own_post
 
 
 def test_connections_that_are_cut_are_opened_again(gateway):
-    """An administrator ends every connection; nobody else notices for long."""
+    """An administrator ends every connection; clients notice only a short delay."""
     rest = gateway.unique()
     with Listener(rest) as listener:
         listener.next()

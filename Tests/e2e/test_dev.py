@@ -21,7 +21,7 @@ ROOT = os.geteuid() == 0
 
 @pytest.fixture
 def start(scratch, logs):
-    """Starts `dev` on this test's data directory; whatever is left at the end is ended."""
+    """Starts `dev` on this test's data directory, and ends the remaining processes after the test."""
     gateways = []
 
     def begin(*options, **settings):
@@ -96,7 +96,7 @@ def test_kill_9_of_both_leaves_a_directory_that_opens(start, scratch):
 
 
 def test_a_pid_file_of_a_stranger_is_no_obstacle(start, scratch):
-    """After a reboot the id in PostgreSQL's file may belong to some other program, which must be left alone."""
+    """After a reboot the id in PostgreSQL's file may belong to another program, which `dev` must not touch."""
     gateway = start()
     gateway.rest.set("kept", 1)
     gateway.process.kill()
@@ -121,7 +121,7 @@ def test_its_postgres_dies_and_is_started_again(start, scratch):
 
 
 def test_denials_by_rules_are_explained(start, scratch):
-    """Once for each namespace, however many requests are denied, and without values."""
+    """The log explains denials once for each namespace, without values, regardless of their number."""
     gateway = start()
     event = "the rules of a namespace deny requests"
     rules = scratch / "rules.json"
@@ -139,7 +139,7 @@ def test_denials_by_rules_are_explained(start, scratch):
         assert (shop.get("shut").status, shop.put("shut", "secret value").status) == (401, 401)
     wait_until(lambda: gateway.process.stderr().count(event) >= 2, "a line for each namespace")
     assert gateway.rest.at("", ns="free").put("x", 1).status == 200
-    # Let another round of the log pass.
+    # Waits for another round of the log.
     assert gateway.stop() == 0
     lines = [line for line in gateway.process.stderr().splitlines() if event in line]
     assert len(lines) == 2 and "secret value" not in "".join(lines), lines
@@ -149,7 +149,7 @@ def test_denials_by_rules_are_explained(start, scratch):
 
 def fails_with_one_sentence(process: Process) -> str:
     assert process.wait(20) == 1, process.tail()
-    # Beside what it logs on the way.
+    # The last line, besides log lines.
     sentence, = (line for line in process.stderr().splitlines() if line.startswith("pathmirror: "))
     assert "ready on" not in process.stdout()
     return sentence
@@ -162,19 +162,19 @@ def test_a_port_that_is_taken(scratch, logs):
         other.listen()
         process = Process([pathmirror(), "dev", "--port", port, "--data", scratch / "data"], "dev", logs)
         assert str(port) in fails_with_one_sentence(process)
-    # Nothing was created for a gateway that could not begin.
+    # A gateway that could not start created no files.
     assert not (scratch / "data").exists()
 
 
 @pytest.mark.parametrize("path", ["", "/nonexistent"])
 def test_postgres_need_not_be_in_the_path(start, path):
-    """Debian keeps the server's programs elsewhere, and the path of a service is short."""
+    """Debian keeps the server's programs in another folder, and the path of a service is short."""
     gateway = start(env={"PATH": path})
     gateway.rest.set("x", 1)
     assert gateway.stop() == 0
 
 
-# Hides what is in a directory from one program and its children.
+# Hides the contents of a directory from one program and its children.
 HIDDEN = 'mount -t tmpfs none "$1" || exit 99; shift; exec "$@"'
 
 
@@ -201,7 +201,7 @@ def test_a_directory_in_use(start, scratch, logs):
 
 
 def test_a_directory_of_somebody_else(scratch, logs):
-    """A directory with other files in it is not taken over."""
+    """`dev` does not use a directory with other files in it."""
     (scratch / "data").mkdir()
     (scratch / "data" / "thesis.txt").write_text("do not touch")
     process = Process([pathmirror(), "dev", "--port", free_port(), "--data", scratch / "data"], "dev", logs)

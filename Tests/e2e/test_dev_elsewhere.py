@@ -1,4 +1,4 @@
-"""`dev` and clients that are not on its machine: its open rules are not theirs, nor is what it believes of its own machine."""
+"""`dev` and clients of other machines: its open rules and its trust in its own machine do not apply to them."""
 
 import json
 import secrets
@@ -16,7 +16,7 @@ from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
 SECRET = secrets.token_urlsafe(30)
-# What a proxy on this machine, trusted or not, may say of a client elsewhere.
+# Headers of a proxy on this machine, trusted or not, for a client of another machine.
 ELSEWHERE = [
     {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.9, 127.0.0.1"}, {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"},
     {"X-Forwarded-For": "::1,2001:db8::1"}, {"X-Forwarded-For": "unknown"}, {"X-Forwarded-For": ""}, {"X-Real-IP": "203.0.113.9"},
@@ -31,7 +31,7 @@ def own_address() -> str | None:
     """An address of this machine that is not loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         try:
-            # Sends nothing.
+            # Connects a UDP socket, which sends nothing.
             plain.connect(("192.0.2.1", 9))
         except OSError:
             return None
@@ -53,9 +53,9 @@ def gateway(request, logs, tmp_path_factory):
 
 
 def shut_out(rest, port: int, headers: dict):
-    """Every way in, as nobody and with what `dev` believes of its own machine."""
+    """Tries every protocol without a credential and with the credentials that `dev` accepts from its own machine only."""
     for credential in ({}, {"auth": "owner"}, {"auth": unsigned({"sub": "ada", "iat": 0, "exp": 3600})}):
-        # What is believed of this machine only is a wrong credential elsewhere.
+        # Credentials that are valid only on this machine are wrong for other machines.
         text = DENIED if not credential else "Could not parse auth token."
         for response in (rest.get("kept", headers=headers, **credential), rest.put("kept", 1, headers=headers, **credential),
                          rest.patch("", {"kept": 1}, headers=headers, **credential), rest.post("", 1, headers=headers, **credential),
@@ -82,7 +82,7 @@ def shut_out(rest, port: int, headers: dict):
 def test_forwarded_clients_from_elsewhere(gateway, headers):
     shut_out(gateway.rest, gateway.port, headers)
     assert gateway.rest.value("kept") == "data"
-    # Who may do everything, may from anywhere.
+    # Administrators have access from all machines.
     assert gateway.rest.get("kept", headers=headers, auth=SECRET).json() == "data"
 
 
@@ -98,7 +98,7 @@ def test_clients_of_this_machine(gateway, headers):
         client.put(f"/{key}", 2)
         assert client.call("unauth")["s"] == "ok"
         client.ok("o", {"p": f"/{key}", "d": "gone"})
-    wait_until(lambda: rest.value(key) == "gone", "what the client wanted done at its end")
+    wait_until(lambda: rest.value(key) == "gone", "the client's onDisconnect write")
 
 
 def test_rules_that_were_uploaded_are_for_whom_they_say(gateway):
@@ -141,10 +141,10 @@ def test_listening_everywhere_lets_nobody_in_who_is_elsewhere(reachable):
     here, there = Tunnel(gateway.secure_port, context), Tunnel(gateway.secure_port, context, address)
     with here, there:
         shut_out(Rest(there.port), there.port, {"Host": f"{address}:{gateway.secure_port}"})
-        # Made up, as no proxy is trusted.
+        # A forged header, as no proxy is trusted.
         shut_out(Rest(there.port), there.port, {"X-Forwarded-For": "127.0.0.1"})
         assert Rest(there.port).get("kept", auth=SECRET).json() == "data"
-        # Another name for it is not let in by being called from elsewhere.
+        # Another host name gives no access to a client of another machine.
         assert Rest(there.port).get("kept", headers={"Host": "evil.example"}, auth=SECRET).status == 403
         assert Rest(here.port).put("kept", "changed").status == 200
     assert gateway.rest.value("kept") == "changed"

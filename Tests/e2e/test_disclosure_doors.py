@@ -1,4 +1,4 @@
-"""Nobody learns what the rules forbid: streams, changes nearby, seqs, sizes, settings, and what asks for no credential."""
+"""Callers do not learn data that the rules forbid: by streams, nearby changes, seqs, sizes, settings, and requests without credentials."""
 
 import http.client
 import json
@@ -37,7 +37,7 @@ STREAMS = [
 
 
 def follow(world, row, caller) -> tuple:
-    """As a REST exchange; of a stream the first event. One that is to be silent is given something to tell."""
+    """A stream in the form of a REST exchange with its first event. A caller that may not get events causes one to check the silence."""
     headers = {"Accept": "text/event-stream", **row.headers}
     resumed = headers.get("Last-Event-ID") == "head"
     if resumed:
@@ -56,7 +56,7 @@ def follow(world, row, caller) -> tuple:
             while not body.endswith("\n\n"):
                 line = answer.readline().decode()
                 assert line, body
-                # The rest of an id is a seal.
+                # The rest of an id is a signature.
                 body += f"id: +{int(line[4:].partition('-')[0]) - world.base}\n" if line.startswith("id: ") else line
         else:
             body = answer.read().decode()
@@ -73,7 +73,7 @@ def test_streams(worlds, row, caller):
     seen = {}
     for name, world in worlds.items():
         seen[name] = follow(world, row, caller)
-        # An administrator may see the past. Everybody else sees what is there, whatever id they made up.
+        # An administrator may read the past. Other callers get the current value for every id, forged ones included.
         assert caller.administers or "before" not in seen[name][2], seen[name]
         world.restore()
     judge(row.needs, caller, seen, f"{row.headers} {row.params}", is_denial)
@@ -81,7 +81,7 @@ def test_streams(worlds, row, caller):
 
 @pytest.mark.parametrize("door", ["stream", "socket"])
 def test_changes_beside_what_a_listener_may_read(worlds, door):
-    """One write touches both: its part of it is all that a listener is told."""
+    """One write changes both parts: a listener gets only its part."""
     sibling, kinds = BY_ID["sibling"], set()
     for name, world in worlds.items():
         change = {f"{SECRET_PATH}/deep": VALUES["other"], "side/mine": 1, f"{PLACE}/{VALUES['other']}": name}
@@ -112,7 +112,7 @@ def test_changes_beside_what_a_listener_may_read(worlds, door):
 @pytest.mark.parametrize("caller", [caller for caller in CALLERS if not caller.reads], ids=repr)
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 def test_how_many_entries_there_are_is_not_told_by_waiting_for_one(worlds, caller, accept):
-    """Whoever the rules refuse whatever the data, is refused at once: a wait would tell that an entry is not there yet."""
+    """A caller that the rules refuse for all data is refused at once: a wait would reveal that an entry does not exist yet."""
     world = worlds["known"]
     kinds = set()
     for seq in (0, 1, world.base, world.base + 1, world.base + 10**6):
@@ -130,7 +130,7 @@ def test_how_many_entries_there_are_is_not_told_by_waiting_for_one(worlds, calle
 # Sizes
 
 def test_sizes(serve):
-    """`writeSizeLimit` is about what a write takes away, too. Only who may write and read hears of it."""
+    """`writeSizeLimit` also counts removed data. Only a caller that may write and read gets this error."""
     gateway = serve(rules={"rules": {"vault": {".write": "auth.role === 'writer'"}}}, ns="empty,full")
     rows = {f"k{number:06}": number for number in range(110_000)}
     assert gateway.rest.put("vault/secret", rows, ns="full", auth=SECRET, print="silent").status == 204
@@ -154,7 +154,7 @@ SETTINGS = [
 
 
 def test_settings_are_for_administrators(serve):
-    """Nobody else learns the rules, nor whether rules of their own would be right."""
+    """Other callers learn neither the rules nor whether rules of their own would be valid."""
     gateway = serve(ns="one,two")
     for ns, rules in zip(("one", "two"), RULES):
         response = gateway.rest.send("PUT", f"/.settings/rules.json?ns={ns}&auth={SECRET}", json.dumps(rules).encode())
@@ -174,17 +174,17 @@ def test_settings_are_for_administrators(serve):
     assert texts == RULES
 
 
-# What asks for no credential
+# Requests without credentials
 
 @pytest.mark.parametrize("target", ["/.metrics", "/.health/live", "/.health/ready", "/.health/", "/.inspect/databases.json",
                                     "/.settings/", "/", "/.info/connected.json"])
 def test_no_key_and_no_value_is_told_to_everybody(worlds, target):
     for world in worlds.values():
-        # Everything has been in use, refused requests included.
+        # All features have been used, including refused requests.
         for caller in CALLERS:
             world.gateway.rest.at(SECRET_PATH, ns=world.ns, **caller.params).get()
         response = world.gateway.rest.send("GET", f"{target}?ns={world.ns}")
-        # How much there is of something may have any digits: names and labels may not.
+        # Numbers may have any digits; names and labels may not contain keys or values.
         text = re.sub(r"(?m)^(pathmirror_.+) [0-9.e+-]+$", r"\1", response.body.decode())
         shown = [mark for mark in (*MARKS, PLACE, "secret", "stranger", SECRET, SECRET[:12]) if mark in text]
         assert not shown, (target, shown)
@@ -192,7 +192,7 @@ def test_no_key_and_no_value_is_told_to_everybody(worlds, target):
 
 
 def test_how_the_gateway_does_is_for_operators(serve):
-    """Its numbers tell how many values and writes every namespace has. From elsewhere they take an administrator."""
+    """The figures show the number of values and writes of every namespace. Clients of other machines need administrator rights."""
     rest = serve("--trusted-proxies", "127.0.0.1").rest.with_headers(X_Forwarded_For="203.0.113.9")
     for params in (BY_ID["anonymous"].params, BY_ID["stranger"].params, BY_ID["acting"].params,
                    {"auth": legacy("x", SECRET, admin=True, scope="data")}):
@@ -207,7 +207,7 @@ def test_how_the_gateway_does_is_for_operators(serve):
 
 @pytest.mark.parametrize("caller", CALLERS, ids=repr)
 def test_namespaces_that_are_not_there(worlds, caller):
-    """That a namespace is not there is no secret, and it is told to all alike."""
+    """The absence of a namespace is no secret, and all callers get the same answer."""
     gateway = worlds["known"].gateway
     text = {"error": 'There is no namespace "elsewhere" here'}
     for method, headers in (("GET", {}), ("PUT", {}), ("PUT", {"if-match": "x"}), ("DELETE", {"if-match": "null_etag"}),

@@ -1,4 +1,4 @@
-"""Nobody learns by a realtime session what the rules forbid: as test_disclosure_rest.py, by WebSocket and by long polling."""
+"""Callers do not learn data that the rules forbid by a realtime session: as test_disclosure_rest.py, by WebSocket and by long polling."""
 
 import json
 
@@ -11,7 +11,7 @@ from harness.waiting import wait_until
 
 DENIED = {"s": "permission_denied", "d": "Permission denied"}
 DOORS = {"socket": BySocket, "polling": ByPolling}
-# Long polling is another way to the same session: some of the callers and worlds will do.
+# Long polling leads to the same session: some of the callers and worlds suffice.
 POLLING_CALLERS = ("stranger", "writer", "administrator")
 POLLING_WORLDS = ("known", "other", "none", "asked", "low rank", "high rank", "priority")
 
@@ -22,17 +22,17 @@ def perform(world, row, caller, door: str) -> str:
         session.log_in(caller)
         seen = session.run(row.requests)
         if row.defers:
-            # Done with the others when the session has ended, and so a sign of that.
+            # An answer that completes with the session, and so shows its end.
             assert session.run([("o", {"p": "hall/left", "d": True})])[-1]["s"] == "ok"
     finally:
         session.close()
     if row.defers:
-        wait_until(lambda: world.rest.value("hall/left"), "the onDisconnect requests to be carried out")
+        wait_until(lambda: world.rest.value("hall/left"), "the onDisconnect requests to be executed")
     return plain(json.dumps(seen, sort_keys=True), world)
 
 
 def is_denial(row):
-    """Whether all of a row's requests that can be refused were. Nothing else than that may come for them."""
+    """Whether all deniable requests of a row were denied. No other message may follow from them."""
 
     def look(text: str) -> bool:
         seen = json.loads(text)

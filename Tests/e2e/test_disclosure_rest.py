@@ -1,4 +1,4 @@
-"""Nobody learns by REST what the rules forbid: each operation by each caller, in worlds that differ where they may not read."""
+"""Callers do not learn data that the rules forbid by REST: each operation by each caller, in worlds that differ in unreadable parts."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ DENIED = '{\n  "error" : "Permission denied"\n}\n'
 
 
 def exchange(world, row, caller) -> tuple:
-    """All that the caller sees: status, headers, body, and whether the connection ends. Seqs count from the world's own."""
+    """All observations of the caller: status, headers, body, and whether the connection ends. Seqs count from the world's base."""
     path = row.path[1:] if row.path.startswith("!") else f"/{quote(row.path)}.json"
     params = {"ns": world.ns, **row.params, **caller.params}
     connection = http.client.HTTPConnection("127.0.0.1", world.gateway.port, timeout=60)
@@ -34,7 +34,7 @@ def exchange(world, row, caller) -> tuple:
 
 
 def is_denial(seen) -> bool:
-    """A refusal as documented; half a one fails the test."""
+    """Whether the answer is a refusal as documented; half a refusal fails the test."""
     status, headers, body, _ = seen
     if status != 401:
         return False

@@ -1,4 +1,4 @@
-"""`pathmirror doctor`: what it finds at gateways and databases that are well, and that are not."""
+"""`pathmirror doctor`: its findings for gateways and databases with and without problems."""
 
 import json
 
@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 
 
 def found(*words) -> dict[str, dict]:
-    """The findings by what was looked at, and whether the exit code agrees with them."""
+    """Returns the findings by check, after a check that the exit code agrees with them."""
     finished = cli.command("doctor", "--json", *words)
     findings = {finding["check"]: finding for finding in cli.objects(finished.stdout)}
     problems = [finding for finding in findings.values() if finding["level"] == "problem"]
@@ -61,7 +61,7 @@ def test_stored_expressions_that_do_not_compile(database_url, scratch, logs):
         {"name": "inch", "path": "/parts/{id}", "filter": "data.child('sku').val() != null", "columns": columns},
         {"name": "other", "path": "/others/{id}", "columns": columns}]))
     cli.succeeds("mirror", "apply", definitions, "--yes", "--database-url", database_url)
-    # As a version stored them in whose language a quotation mark was a character.
+    # Rules in the form of a version whose language had no quotation mark.
     bad = json.dumps("data.child('sku').val().matches(/5\"/)")
     for table in ("mirror", "mirror_cursor"):
         sql.execute(database_url, f"UPDATE pathmirror.{table} SET definition = jsonb_set(definition::jsonb, '{{filter}}', $bad${bad}$bad$::jsonb)::json "

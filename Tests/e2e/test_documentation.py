@@ -171,7 +171,7 @@ def test_ports_of_a_page_are_replaced():
 
 
 def test_masks_are_narrow():
-    """They replace the parts that differ between runs; a seq, a date of the data and a count stay."""
+    """Masks replace the parts that differ between runs; a seq, a date of the data and a count stay."""
     said = "from entry 7 on, 2026-11-23T22:57:44.311Z; seq 7 of 8  3192 ms behind; 2 rows in 0.0 s, 111 a second; (step 1 of the pipeline); iat  1796066241  ("
     assert masked(said) == "from entry 7 on, <time>; seq 7 of 8  <n> s behind; 2 rows in <n> s, <n> a second; (step <n> of the pipeline); iat  <seconds>  ("
     for kept in ("2026-11-02 08:00:00+00", "2026-11-02T08:00:00+00:00", "3 rows as of seq 1", "12.50", "running  seq 8 of 8", "at 1796066241"):

@@ -92,7 +92,7 @@ def test_a_failed_precondition_leaves_no_entry(at):
     at.set(value=1)
     seq = at.get().seq
     at.put(value=2, headers={"if-match": "nonsense"})
-    # Others may write meanwhile; nobody but this test writes here.
+    # Other tests may write meanwhile, but not at this path.
     assert at.value() == 1
     assert at.set(value=1).seq > seq
 

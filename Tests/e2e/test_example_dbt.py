@@ -61,7 +61,7 @@ def test_the_sources_of_the_example_are_what_the_command_writes(project):
 
 
 def test_the_project_builds_and_follows(project):
-    """One test of all models, as each run of dbt takes seconds."""
+    """One test of all models, because each run of dbt takes seconds."""
     assert "WARN=0 ERROR=0" in project.dbt("build")
     assert project.rows("select author, posts, stars from blog.authors order by author") == [("ada", 2, 2), ("bob", 1, 1)]
     facts = "select post_id, letters, words, star_count from blog.post_facts order by post_id"
@@ -71,12 +71,12 @@ def test_the_project_builds_and_follows(project):
     assert project.rows(facts) == [("a", 10, 2, 2), ("b", 5, 1, 0), ("c", 13, 3, 1)]
     assert project.rows(ledger) == [("a", 2, False), ("b", 0, False), ("c", 1, False)]
     assert project.rows(edits) == [(post, "insert", writer, letters) for post, letters in (("a", 10), ("b", 5), ("c", 13))]
-    # A run takes the rows of the newest entry that it has seen once more: from here on that is the entry of b.
+    # A run repeats the rows of the newest entry that it has seen. From here on that is the entry of b.
     rest = project.mirrored.rest
     rest.send("PUT", "/posts/b/text.json", b'"Notes and more"')
     project.mirrored.caught_up()
     project.dbt("build")
-    # What a run has made stays as it is, unless the row has changed since.
+    # A run keeps existing rows unless the source row has changed since.
     project.rows("update blog.post_facts set words = 99 where post_id = 'c' returning 1")
     project.rows("update blog.post_ledger set star_count = 99 where post_id = 'c' returning 1")
     rest.send("PUT", "/posts/d.json", json.dumps({"author": "dee", "text": "New"}).encode())
@@ -92,7 +92,7 @@ def test_the_project_builds_and_follows(project):
 
 
 def test_it_builds_while_clients_delete(project):
-    """Between a model's run and its tests, and before the next run."""
+    """Clients delete between a model's run and its tests, and before the next run."""
     rest = project.mirrored.rest
     project.dbt("run")
     rest.send("DELETE", "/posts/a.json")
@@ -121,7 +121,7 @@ def test_it_builds_while_clients_delete(project):
 
 
 def test_freshness_is_how_far_a_mirror_is_behind(project):
-    """Nobody has to write for a table to be up to date."""
+    """A table is fresh without writes."""
     seq = project.rows("select max(seq) from pathmirror.log")[0][0]
     sql.execute(project.mirrored.url, "update pathmirror.log set committed_at = committed_at - interval '3 days'")
     assert "ERROR" not in project.dbt("source", "freshness")

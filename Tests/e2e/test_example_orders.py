@@ -91,7 +91,7 @@ def test_what_is_no_order_is_set_aside(service, tree, feed):
 
 @pytest.mark.acceptance
 def test_killed_again_and_again(service, tree, feed):
-    """Two of them share the table; each is killed at moments that nobody chose."""
+    """Two services share the table; each is killed at random moments."""
     seed = int(os.environ.get("PATHMIRROR_E2E_SEED", random.randrange(10**9)))
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -130,13 +130,13 @@ def test_killed_again_and_again(service, tree, feed):
 
 
 def judge(service: Service, tree, consumed: Feed):
-    """The table is the tree, and every message had its effect once."""
+    """Checks that the table equals the tree, and that every message had its effect once."""
     orders = tree.value("orders") or {}
     rows = service.rows("select id, customer, total, status from orders")
     assert {id: {"customer": customer, "total": total, "status": status} for id, customer, total, status in rows} == orders
     sums = dict(service.rows("select what, value from sums"))
     assert sums["turnover"] == sum(order["total"] for order in orders.values()), "an effect is missing, or was twice"
-    # A second feed of the same place says which messages there were; the namespace was empty at first.
+    # A second feed of the same path lists all messages; the namespace was empty at first.
     every = consumed.named("every").make(start="beginning", ack_deadline="10m")
     ids = []
     while messages := every.pull(1000, "1s"):

@@ -1,4 +1,4 @@
-"""examples/swift: the programs do what they say, with a connection and without one."""
+"""examples/swift: the programs work as described, with a connection and without one."""
 
 import json
 import re
@@ -15,7 +15,7 @@ PROGRAM = re.compile(r"```swift\n(import Foundation\nimport PathmirrorClient\n.*
 
 @pytest.fixture
 def start():
-    """Starts apps, and ends them."""
+    """Starts apps, and ends them after the test."""
     apps = []
 
     def start(name: str, *arguments) -> App:
@@ -54,7 +54,7 @@ def test_whole_programs_of_the_pages_are_examples():
 
 
 def test_an_app_needs_nothing_of_the_server():
-    """No PostgreSQL, no libevent, no client libraries of other engines."""
+    """Apps need no PostgreSQL, no libevent, and no client libraries of other engines."""
     libraries = run(["ldd", built() / "first"]).stdout
     own = {match[1] for match in re.finditer(r"(lib[\w+-]+)\.so", libraries)} - {"libc", "libm"}
     assert "libsqlite3" in own and "libssl" in own
@@ -69,7 +69,7 @@ def test_notes_survive_without_a_connection(start, begin, scratch):
     first.type("one")
     first.shows("- one")
     first.shows("saved: one")
-    # A quick one is connected before it first asks whether it is.
+    # A fast app is connected before its first check.
     before = first.count("on our own")
     gateway.stop()
     first.shows("on our own", before + 1)
@@ -124,7 +124,7 @@ def test_presence_on_several_devices(start, dev, ns, url):
     for device in (phone, laptop, other):
         device.shows("here")
     other.shows("users: ada on 2, grace on 1")
-    # No time to say goodbye.
+    # The kill leaves no time for a close.
     phone.kill()
     other.shows("users: ada on 1, grace on 1")
     laptop.end()
@@ -152,5 +152,5 @@ def test_a_worker_signs_in_to_two_databases(start, dev, ns, scratch):
 
 
 def test_everything(start, url, scratch):
-    """Compiled in Swift 6 mode: what the library promises of actors and tasks is what the compiler sees."""
+    """Compiles in Swift 6 mode, so that the compiler checks the library's promises about actors and tasks."""
     start("everything", url, scratch / "everything").shows("connected true, all of it works")

@@ -66,7 +66,7 @@ def wide(dev):
 
 
 def test_much_is_removed_soon_after_a_small_beginning(serve):
-    """PostgreSQL knows the table as tiny, and has made up its mind how such writes are done, when it has grown."""
+    """PostgreSQL's statistics are of the tiny table, and it has chosen a plan for such writes when the table has grown."""
     gateway = serve()
     gateway.rest.set("first", value=1)
     with psycopg.connect(gateway.database_url, autocommit=True) as connection:
@@ -75,7 +75,7 @@ def test_much_is_removed_soon_after_a_small_beginning(serve):
             gateway.rest.set("x", value={"a": number})
             gateway.rest.delete("x/a")
         gateway.rest.set("wide", value={f"c{number:06d}": number for number in range(3 * WIDE)})
-        # It took minutes, as each row was compared with each path.
+        # This took minutes, because each row was compared with each path.
         gateway.rest.delete("wide")
         assert connection.execute("select count(*) from pathmirror.node").fetchone() == (1,)
 
@@ -127,7 +127,7 @@ def test_administrators_may_send_more_than_others(at):
     body = json.dumps(value).encode()
     refused = at.send("PUT", at.url(), body)
     assert refused.status == 413 and refused.error
-    # What is not said beforehand is found out on the way; neither has the other anything to do with packing.
+    # Without a length in the header, the gateway measures the body while it reads. Compression makes no difference.
     packed = at.send("PUT", at.url(), gzip.compress(body), {"Content-Encoding": "gzip"})
     assert packed.status == 413 and at.value() is None
     for headers, sent in (({}, body), ({"Content-Encoding": "gzip"}, gzip.compress(body))):

@@ -1,4 +1,4 @@
-"""The model of a feed notices what it is for: each broken promise, made on purpose."""
+"""The model of a feed detects each broken promise, which these tests break on purpose."""
 
 import pytest
 from feed_model import FeedModel

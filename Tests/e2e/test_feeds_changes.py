@@ -1,4 +1,4 @@
-"""What becomes of messages that are out, or failed, when their feed is changed; and what one answer may hold."""
+"""Held and failed messages when their feed changes, and the size of an answer."""
 
 import time
 
@@ -7,14 +7,15 @@ from harness.waiting import wait_until
 
 
 def test_another_path_begins_with_messages_of_its_own(feed, tree):
-    """The same entry has a message under each path, by the same number: what was out of the former path says nothing of the new one's."""
+    """An entry has messages with the same numbers under both paths. The state of those of the former path does not apply to the new path.
+    """
     feed.make(**{**PATIENT, "path": "/orders/{order_id}"})
     tree.send("PATCH", tree.url(""), b'{"orders/a":1,"shipments/a":"S"}')
     out = feed.one()
     assert out["path"] == "/orders/a"
     feed.apply("/shipments/{id}", **PATIENT)
-    # By whoever works it next.
-    wait_until(lambda: feed.settle("ack", [out])[out["id"]] != "done", "the former message to be nobody's")
+    # The next gateway that works the feed forgets it.
+    wait_until(lambda: feed.settle("ack", [out])[out["id"]] != "done", "the former message to be released")
     message = feed.one()
     assert (message["path"], message["value"], message["attempt"]) == ("/shipments/a", "S", 1)
 
@@ -53,7 +54,7 @@ def test_a_feed_that_stops_no_keys_any_more_delivers_what_was_set_aside(feed, tr
 
 
 def test_what_is_delivered_once_more_counts_as_waiting(feed, tree):
-    """An alert on lag sees it, as it sees what comes from the log."""
+    """Alerts on lag count redelivered messages as they count messages of the log."""
     feed.make(**PATIENT, max_attempts=1)
     tree.set("orders/x", 1)
     feed.nack(feed.next(1))
@@ -70,7 +71,7 @@ def test_what_is_delivered_once_more_counts_as_waiting(feed, tree):
 
 
 def test_an_answer_has_a_bounded_size(feed, tree):
-    """A megabyte a message: a pull of a thousand does not answer with all of them."""
+    """Each message has a megabyte: an answer to a pull of a thousand does not have all of them."""
     feed.make(**PATIENT)
     for number in range(12):
         tree.set(f"orders/k{number}", "x" * 1_000_000)
@@ -81,7 +82,7 @@ def test_an_answer_has_a_bounded_size(feed, tree):
 
 
 def test_records_are_counted_with_what_they_hold(feed, tree):
-    """A small tree whose every message holds all of it: what waits is bounded by its size, not by its number alone."""
+    """Each message of a small tree includes the whole tree: the size of waiting messages is limited, not only their number."""
     tree.set("data", {"o": {f"k{number}": "x" * 1_000 for number in range(1_000)}})
     feed.make("/data/o/{key}", **PATIENT, include=["record"], record_depth=1, start="snapshot")
     wait_until(lambda: feed.status()["pending_messages"] > 10, "some to wait")

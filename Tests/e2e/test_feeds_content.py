@@ -1,4 +1,4 @@
-"""Which changes become messages, and what a message has in it: operations, events, filters, what is included."""
+"""The changes that become messages, and the contents of a message: operations, events, filters and included values."""
 
 import pytest
 from harness.feeds import PATIENT, told
@@ -62,7 +62,7 @@ def test_a_filter(feed, tree):
     tree.set("orders/large", {"total": 700})
     tree.set("orders/small", {"total": 101})
     tree.set("orders/large", {"total": 1})
-    # What fails to be evaluated is no message, and holds nothing up.
+    # A record whose filter fails makes no message, and does not block others.
     tree.set("orders/text", {"total": "many"})
     tree.set("orders/none", {"note": 1})
     tree.delete("orders/large")
@@ -72,7 +72,7 @@ def test_a_filter(feed, tree):
 
 
 FILTERS = {
-    # By expression: the keys that pass, of what `write_them` writes.
+    # By expression: the keys that pass, of the writes of `write_them`.
     "data.exists()": ["o2"],
     "!data.exists()": ["o1", "o2"],
     "newData.child('status').val() !== data.child('status').val()": ["o1", "o2", "o2"],
@@ -91,7 +91,7 @@ def test_filters_of_the_rules_language(feed, tree, expression):
     tree.set("orders/o1", {"status": "new", "total": 10})
     tree.set("orders/o2", {"status": "new", "total": 50})
     tree.set("orders/o2/status", "paid")
-    # Filters do not let this one through, so it is another feed that shows that all was considered.
+    # The filters exclude the sentinel, so another feed shows that all entries were considered.
     after = feed.named("after").make("/after/{x}", start="beginning", **PATIENT)
     tree.set("after/x", 1)
     after.take()
@@ -149,7 +149,7 @@ def test_the_record_by_depth(feed, tree):
 
 
 def test_the_record_is_as_of_the_entry(feed, tree):
-    """Not as of the delivery."""
+    """A message has the record of its entry, not that of its delivery."""
     feed.make("/orders/{order_id}/status", include=["value", "record"], **PATIENT)
     tree.set("orders/a", {"status": "new", "total": 1})
     tree.set("orders/a/status", "paid")

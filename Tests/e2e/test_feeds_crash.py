@@ -1,7 +1,7 @@
-"""A feed worked by two gateways while gateways and PostgreSQL are killed, frozen and restarted: the model holds, and others take over.
+"""Two gateways work a feed while gateways and PostgreSQL are killed, frozen and restarted: the model holds, and the other gateway takes
+over.
 
-PATHMIRROR_E2E_FEED_ROUNDS says how often each is done, PATHMIRROR_E2E_SEED which dice are used.
-"""
+PATHMIRROR_E2E_FEED_ROUNDS is the number of rounds of each fault, PATHMIRROR_E2E_SEED is the seed."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from harness.rest import Rest
 from harness.waiting import wait_until
 
 ROUNDS = int(os.environ.get("PATHMIRROR_E2E_FEED_ROUNDS", "4"))
-# A consumer's message whose gateway died is held by nobody that answers: its deadline must pass before another has it.
+# A message held through a killed gateway has no reachable holder: its deadline must pass before another consumer gets it.
 DEFINITION = {"ack_deadline": "2s", "backoff": {"first": "1ms", "max": "20ms"}, "max_attempts": 1000}
 # "Within seconds", on a machine that is busy with other tests.
 TAKEOVER = 15.0
@@ -37,7 +37,7 @@ class Pair:
         wait_until(lambda: self.feeds[1].call("GET").status == 200, "the other gateway to know the feed")
 
     def kill(self, number: int):
-        """kill -9, and a new one at its place that gets ready by itself."""
+        """Kills a gateway with SIGKILL, and starts a new one at its port, which becomes ready without help."""
         gateway = self.gateways[number]
         gateway.process.kill()
         self.gateways[number] = start_serve(self.url, self.scratch, self.logs, port=gateway.port, wait=False)
@@ -74,7 +74,7 @@ def model() -> FeedModel:
 
 
 def test_a_feed_is_consumed_through_either_gateway(pair):
-    """What one gateway handed out is settled through the other."""
+    """Messages of one gateway are settled through the other."""
     one, two = pair.feeds
     for number in range(6):
         one.rest.set(f"orders/k{number}", number)
@@ -111,7 +111,7 @@ def test_gateways_are_killed(pair, dice):
 
 @pytest.mark.acceptance
 def test_a_gateway_that_is_gone_for_good(pair, dice):
-    """Whichever of them worked the feed, the other goes on within seconds."""
+    """If the gateway that works the feed ends, the other one continues within seconds."""
     for number in (0, 1):
         gone = pair.gateways[number]
         for key in range(5):
@@ -135,13 +135,13 @@ def test_a_gateway_that_is_gone_for_good(pair, dice):
         assert {message["id"] for message in found} == {message["id"] for message in taken}
         other.ack({message["id"] for message in found}, consumer="b")
         pair.gateways[number] = start_serve(pair.url, pair.scratch, pair.logs, port=gone.port, name="again")
-        # This thread's connection was to the one that is gone.
+        # This thread's connection was to the ended gateway.
         pair.feeds[number].rest.close()
 
 
 @pytest.mark.acceptance
 def test_a_frozen_gateway(pair, dice):
-    """It hands nothing out and acknowledges nothing out of turn when it goes on; the other one has taken over meanwhile."""
+    """A frozen gateway delivers and acknowledges nothing out of turn when it resumes; the other one has taken over meanwhile."""
     notes = model()
     with Load(pair.feeds, notes, dice.randrange(10**6), consumers=6) as load:
         for number in range(ROUNDS):
@@ -150,8 +150,8 @@ def test_a_frozen_gateway(pair, dice):
                 Rest(pair.gateways[1 - number % 2].port, patience=8))
             frozen.process.freeze()
             try:
-                # Writers and consumers come to hang with the frozen one: somebody else shows that the feed goes on, by a message that is
-                # there for sure.
+                # Writers and consumers block with the frozen gateway. Another client writes a message of its own, whose delivery shows
+                # that the feed works.
                 start = time.monotonic()
                 wait_until(lambda: other.rest.put("orders/fresh", {"n": number}).status == 200, "the other gateway to take a write", 30)
                 asked = notes.now()
@@ -210,7 +210,7 @@ def test_everything_is_restarted(pair, dice):
 
 
 def test_an_acknowledgement_is_durable_before_it_is_answered(pair):
-    """PostgreSQL and both gateways are killed right behind the answer."""
+    """PostgreSQL and both gateways are killed right after the answer."""
     one, two = pair.feeds
     for number in range(ROUNDS):
         for key in "abc":

@@ -1,4 +1,4 @@
-"""Messages that nobody could do anything with: attempts, the history of errors, trying again, dropping, and what becomes of the key."""
+"""Messages that no consumer could process: attempts, the history of errors, retries, drops, and the later messages of their key."""
 
 import pytest
 from harness.feeds import PATIENT
@@ -66,8 +66,8 @@ def test_its_key_stops(feed, tree):
     tree.set("orders/a", 3)
     tree.set("orders/b", 3)
     assert [(message["key"], message["value"]) for message in feed.take(1)] == [("b", 3)]
-    assert feed.has_nothing_else(), "later messages of the key are set aside behind the dead one"
-    # Trying again lets the key go on, in order.
+    assert feed.has_nothing_else(), "later messages of the key are parked after the dead one"
+    # A retry lets the key continue, in order.
     assert feed.retry_dead(key="a") >= 1
     assert [message["value"] for message in feed.take(4)] == [0, 1, 2, 3]
     assert feed.has_nothing_else() and feed.dead() == []
@@ -143,7 +143,7 @@ def test_the_list_has_pages(feed, letters):
 
 
 def test_a_letter_keeps_what_the_message_said(feed, tree):
-    """Also when the record has changed, or is gone, since."""
+    """A dead letter keeps its contents when the record changes, or is removed."""
     feed.make(max_attempts=1, **PATIENT)
     tree.set("orders/a", {"total": 1})
     fail(feed, "a", 1)

@@ -1,4 +1,4 @@
-"""Feeds are declared: what a definition may say, what is filled in, what is refused and in which words."""
+"""Definitions of feeds: their members, defaults, refused values and error texts."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_the_same_definition_changes_nothing(feed):
     feed.make(max_attempts=3)
     again = feed.apply(max_attempts=3)
     assert (again["created"], again["changed"]) == (False, False)
-    # Nor does the same with a default written out.
+    # The same definition with a default written out does not change it, either.
     assert feed.apply(max_attempts=3, order="key", ack_deadline="30s")["changed"] is False
     other = feed.apply(max_attempts=4)
     assert (other["created"], other["changed"]) == (False, True)
@@ -37,7 +37,7 @@ def test_the_same_definition_changes_nothing(feed):
 
 
 def test_what_a_feed_says_of_itself_makes_the_same_feed(feed):
-    """The answer of GET can be kept in a file and applied."""
+    """A user can save the answer of GET in a file and apply it."""
     feed.make("/users/{uid}/orders/{order_id}", filter="newData.child('total').val() > 100", include=["value", "old"],
               events=["created"], operations=["set", "push"], order="namespace", max_attempts=2, on_dead="stop",
               backoff={"first": "10ms", "max": "20ms"}, ack_deadline="5s", retention="2h", when_retention_ends="drop")
@@ -186,7 +186,7 @@ def test_bad_requests(feed, method, what, body):
     answer = feed.call(method, what, body)
     assert (answer.status, list(answer.json())) == (400, ["error"]), (answer.status, answer.body[:300])
     if what == "seek":
-        # What is refused is not recommended.
+        # Errors do not suggest refused values.
         assert "head" not in answer.error.replace('"head" is', ""), answer.error
 
 

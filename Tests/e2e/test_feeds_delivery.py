@@ -1,4 +1,4 @@
-"""Pulling and settling: who waits, who holds what, deadlines, and what an acknowledgement answers."""
+"""Pulling and settling: waiting consumers, holders of messages, deadlines, and the answers to acknowledgements."""
 
 import select
 import socket
@@ -60,14 +60,14 @@ def test_a_pull_gives_up_in_time(feed):
 
 
 def test_who_waits_and_goes_away_takes_nothing_along(feed, tree):
-    """A consumer that was killed while it waited is given nothing that then belongs to nobody until a deadline."""
+    """A consumer that was killed while it waited gets no message, which would be blocked until a deadline."""
     feed.make(**PATIENT)
     body = b'{"wait":"60s","consumer":"gone"}'
     for _ in range(5):
         with raw_connection(feed.rest.port) as plain:
             plain.sendall(f"POST {feed.target('pull')} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer owner\r\n"
                           f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            # Behind it on the same connection nothing is answered, so it is another that shows that the pull has arrived.
+            # Requests after it on the same connection get no answer, so another client's pull shows that the first one has arrived.
             assert feed.pull(wait="50ms") == []
     assert feed.pull(wait="50ms") == []
     tree.set("orders/a", 1)
@@ -121,7 +121,7 @@ def test_an_acknowledged_message_does_not_come_again(feed, tree):
     assert feed.settle("ack", [message]) == {message["id"]: "unknown"}
     assert feed.settle("nack", [message]) == {message["id"]: "unknown"}
     assert feed.settle("extend", [message], delay="1s") == {message["id"]: "unknown"}
-    # The deadline would be over by the time that this one came a second time.
+    # A second delivery of this message would come after the deadline.
     tree.set("orders/b", 1)
     assert (feed.one()["key"], feed.one()["key"], feed.one()["attempt"]) == ("b", "b", 3)
 
@@ -135,7 +135,7 @@ def test_ids_that_are_not_outstanding(feed, tree):
     assert set(results) == set(strange)
     assert set(results.values()) <= {"unknown", "expired"}, results
     assert results[strange[1]] == results["x"] == "unknown", results
-    # It was not acknowledged before anybody held it.
+    # No consumer could acknowledge it before one held it.
     assert feed.take()[0]["key"] == "a"
 
 
@@ -144,7 +144,7 @@ def test_messages_of_other_feeds_are_not_ours(feed, tree):
     other = feed.named("copies").make(**PATIENT)
     tree.set("orders/a", 1)
     message = feed.one()
-    assert other.settle("ack", [message])[message["id"]] in ("unknown", "expired"), "nobody has it from there"
+    assert other.settle("ack", [message])[message["id"]] in ("unknown", "expired"), "no consumer has it from there"
     assert other.one()["id"] == message["id"], "ids are the same in all feeds of a namespace"
     feed.ack([message])
     assert other.settle("ack", [message]) == {message["id"]: "done"}
@@ -188,7 +188,7 @@ def test_without_a_delay_a_nack_waits_for_the_backoff(feed, tree):
         message = feed.one()
         assert message["attempt"] == attempt
         feed.nack([message])
-    # Four pauses; however they are spread, they are there, and none is much longer than the longest.
+    # Four pauses: each exists at any jitter, and none is much longer than the longest.
     assert 0.3 < time.monotonic() - start < 10
 
 
@@ -233,7 +233,7 @@ def test_extending_can_shorten(feed, tree):
 
 
 def status_when(feed, **wanted) -> dict:
-    """The figures once they are those; they may be a little behind."""
+    """Returns the figures once they have these values; figures may lag a little."""
     return wait_until(lambda: (status := feed.status()).items() >= wanted.items() and status, f"{wanted} in {feed.status()}")
 
 
@@ -263,7 +263,7 @@ def test_the_lag_of_a_feed_that_nobody_consumes_grows(feed, tree):
 
 
 def test_the_waits_of_one_feed_leave_room_for_others(serve):
-    """Only waiting is refused where too many wait, and one feed's consumers have at most a quarter of the places."""
+    """Only waiting is refused once too many pulls wait, and one feed's consumers have at most a quarter of the seats."""
     gateway = serve(tune="max-feed-waits=16")
     busy = Feed(gateway.rest, "busy", headers=ADMIN).make(**PATIENT)
     other = Feed(gateway.rest, "other", headers=ADMIN).make(path="/others/{key}", **PATIENT)
@@ -282,7 +282,7 @@ def test_the_waits_of_one_feed_leave_room_for_others(serve):
         return feed.call("POST", "pull", {"wait": "300ms"}).status == 429
 
     def fill(feed):
-        """Has pulls wait until one is refused."""
+        """Starts waiting pulls until one is refused."""
         for _ in range(50):
             waiting.append(wait(feed))
             if refused := select.select(waiting, [], [], 0.3)[0]:
@@ -299,10 +299,10 @@ def test_the_waits_of_one_feed_leave_room_for_others(serve):
             assert not is_full(feed)
             fill(feed)
             assert is_full(feed)
-            # Who does not wait is answered.
+            # A pull without a wait gets an answer.
             assert feed.pull() == []
         assert len(waiting) == 4 + 2
     finally:
         for connection in waiting:
             connection.close()
-    wait_until(lambda: not is_full(busy) and not is_full(other), "room for those who wait")
+    wait_until(lambda: not is_full(busy) and not is_full(other), "room for waiting pulls")

@@ -1,4 +1,4 @@
-"""A feed through a gateway that does not work it: what ends there ends everywhere, and nothing is lost on the way."""
+"""A feed through a gateway that does not work it: an end at one gateway reaches both, and no message is lost between them."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from harness import cli
 from harness.feeds import ADMIN, PATIENT, Feed, FeedStream
 from harness.waiting import wait_until
 
-# Longer than `give back at once` may take, and much shorter than a pull that goes on waiting.
+# Longer than `give back at once` may take, and much shorter than a pull that continues to wait.
 AT_ONCE = 5.0
 DATABASE_SECRET = "a-database-secret-of-the-default-namespace"
 
@@ -23,13 +23,13 @@ class Pair:
         number = wait_until(lambda: self._owner(feeds, gateways), "a gateway to work the feed")
         self.owner, self.other = feeds[number - 1], feeds[2 - number]
         self.working, self.passing = gateways[number - 1], gateways[2 - number]
-        # Each of them knows by then where the feed is worked.
+        # Each gateway then knows the one that works the feed.
         for feed in feeds:
             assert feed.pull() == []
 
     @staticmethod
     def _owner(feeds, gateways) -> int | None:
-        """From 1; the one that works the feed says that it does."""
+        """The number of the connection, from 1; the gateway that works the feed reports it."""
         address = feeds[0].status()["gateway"]
         return next((n for n, gateway in enumerate(gateways, 1) if address == f"http://127.0.0.1:{gateway.port}"), None)
 
@@ -67,7 +67,7 @@ def token(feed: Feed, secret, *words) -> dict:
 
 @pytest.mark.parametrize("consumer", [None, "c1"])
 def test_a_stream_that_is_closed_takes_nothing_more(pair, consumer):
-    """Neither here nor there does anything go on asking in its name."""
+    """Neither gateway continues to pull in the name of a closed stream."""
     names = {} if consumer is None else {"consumer": consumer}
     for number, feed in enumerate(pair.both):
         feed.rest.set(f"orders/a{number}", 1)
@@ -93,7 +93,7 @@ def test_what_a_closed_stream_had_goes_back(pair):
 
 
 def test_a_stream_that_comes_back_is_not_kept_waiting(pair):
-    """By the one that it was before."""
+    """A stream resumes under the consumer name that it had before."""
     for feed in pair.both:
         for value in range(3):
             with FeedStream(feed, consumer="c1") as stream:
@@ -112,13 +112,13 @@ def test_head_takes_nothing(pair):
         assert answer.status == 200 and answer.body == b"" and answer.headers["Content-Type"].startswith("text/event-stream")
         feed.rest.close()
     assert pair.owner.named("none").call("HEAD", "stream").status == 404
-    # What is held stays so, and what is not is there for others.
+    # Held messages stay held, and other messages are free for other consumers.
     assert pair.owner.next(1, "c2")[0]["attempt"] == 1
     pair.owner.ack(held, consumer="c1")
 
 
 def waiting_pulls(pair, headers) -> tuple[list[threading.Thread], dict]:
-    """A pull that waits for long, through each gateway; what they are answered with."""
+    """Starts a long waiting pull through each gateway, and returns the threads and their answers."""
     answers: dict = {}
 
     def pull(number, feed):
@@ -134,7 +134,7 @@ def ended(pair, threads, answers):
     for thread in threads:
         thread.join(15)
     assert [answers[number].status for number in sorted(answers)] == [401, 401], answers
-    # Nothing waits in their names any more.
+    # No pull waits in their names any more.
     pair.owner.rest.set("orders/later", "tango-4711")
     assert pair.owner.one("c2")["attempt"] == 1
 
@@ -169,13 +169,13 @@ def test_a_last_event_id_that_is_too_long(pair):
 
 
 def test_a_forwarded_request_counts_as_the_clients(make_pair):
-    """Once, at the gateway that was asked."""
+    """A forwarded request counts once, at the gateway that received it."""
     pair = make_pair("--trusted-proxies", "127.0.0.1/32", "--rate-limit-per-address", "30/m:3")
     one, two = ({"X-Forwarded-For": address} for address in ("192.0.2.1", "192.0.2.2"))
     wait_until(lambda: pair.other.call("POST", "pull", {}, headers=one).status == 429, "the client's rate to be used up")
     assert pair.other.call("POST", "pull", {}, headers=two).status == 200
     assert pair.owner.call("GET", "status", headers=one).status == 200
-    # Asked once, a stream may ask on.
+    # A stream that was admitted once may pull on.
     with FeedStream(pair.other.by({**ADMIN, **two})) as stream:
         for number in range(8):
             pair.owner.rest.set("orders/a", number)
@@ -183,7 +183,7 @@ def test_a_forwarded_request_counts_as_the_clients(make_pair):
 
 
 def test_what_a_frozen_gateway_handed_out(make_pair):
-    """The pull fails; whatever it had comes again, and is not lost."""
+    """The pull fails, and its messages are delivered again."""
     pair = make_pair(tune="feed-takeover=30s", ack_deadline="4s", backoff={"first": "1ms", "max": "5ms"})
     pair.other.rest.set("orders/a", 1)
     pair.working.process.freeze()
@@ -198,7 +198,7 @@ def test_what_a_frozen_gateway_handed_out(make_pair):
 
 
 def test_everything_of_the_status_is_known_to_both(pair):
-    """Only the gateway that works the feed knows who holds what; the other one asks it."""
+    """Only the gateway that works the feed knows the holders of messages; the other one asks it."""
     pair.owner.rest.set("orders/a", 1)
     message = pair.owner.one("c1")
     theirs, ours = pair.owner.status(), pair.other.status()
@@ -208,7 +208,7 @@ def test_everything_of_the_status_is_known_to_both(pair):
 
 
 def test_the_status_of_a_feed_whose_gateway_is_silent(make_pair):
-    """It is answered, with what the database has; nobody takes the feed over meanwhile."""
+    """The other gateway answers with the state of the database, and does not take the feed over meanwhile."""
     pair = make_pair(tune="feed-takeover=30s")
     pair.owner.rest.set("orders/a", 1)
     pair.owner.one("c1")

@@ -1,7 +1,6 @@
-"""Random consumers of one feed: they acknowledge, refuse, extend, forget and come back, and the model must hold.
+"""Random consumers of one feed: they acknowledge, refuse, extend, forget and return, and the model must hold.
 
-PATHMIRROR_E2E_FEED_SEEDS names other dice, PATHMIRROR_E2E_FEED_MESSAGES how much each works on.
-"""
+PATHMIRROR_E2E_FEED_SEEDS names other seeds, PATHMIRROR_E2E_FEED_MESSAGES the number of messages for each."""
 
 import os
 
@@ -17,7 +16,7 @@ MESSAGES = int(os.environ.get("PATHMIRROR_E2E_FEED_MESSAGES", "1500"))
 
 
 def run(gateway, model: FeedModel, seed: int, forgets: float = 0.0, **definition) -> list[dict]:
-    """Works a feed until so many messages were taken, and judges."""
+    """Works a feed until consumers have taken `count` messages, and judges."""
     feed = Feed(gateway.rest, headers=ADMIN).make(start="beginning", max_attempts=model.max_attempts, **definition)
     with Load([feed], model, seed, forgets=forgets) as load:
         wait_until(lambda: load.fail() or load.taken > MESSAGES, f"{MESSAGES} messages", 120)
@@ -38,7 +37,7 @@ def test_consumers_that_refuse(serve, seed):
 @pytest.mark.acceptance
 @pytest.mark.parametrize("seed", SEEDS)
 def test_consumers_that_forget(serve, seed):
-    """Deadlines pass all the time, attempts run out, and dead letters are tried again at the end."""
+    """Deadlines pass all the time, attempts run out, and dead letters are retried at the end."""
     gateway = serve()
     model = FeedModel(max_attempts=3, may_expire=True)
     run(gateway, model, seed, forgets=0.2, ack_deadline="150ms", backoff={"first": "1ms", "max": "20ms"})
@@ -46,5 +45,5 @@ def test_consumers_that_forget(serve, seed):
 
 @pytest.mark.acceptance
 def test_strict_order_under_load(serve):
-    """One message after another, whoever takes them."""
+    """Messages are delivered one after another, over all consumers."""
     run(serve(), FeedModel(max_attempts=1000, strict=True), 3, order="namespace", **PATIENT)

@@ -1,7 +1,6 @@
 """Streams that end at any byte and are opened again by the last id that arrived, beside consumers that hold keys.
 
-PATHMIRROR_E2E_FEED_SEEDS names other dice.
-"""
+PATHMIRROR_E2E_FEED_SEEDS names other seeds."""
 
 import json
 import os
@@ -39,7 +38,7 @@ class CutStream(Worker):
             self.read(connection, asked, self.dice.choice([0, 100, 700, 2_000, 6_000]) + self.dice.randrange(400))
             self.model.released.setdefault(self.consumer, []).append(self.model.now())
             if self.dice.random() < 0.5:
-                # It is cut off, and does not say goodbye.
+                # The connection is cut without a close.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def read(self, connection: socket.socket, asked: int, most: int):
@@ -116,7 +115,7 @@ def test_what_never_reached_the_consumer_is_not_acknowledged(feed, tree):
     tree.set("orders/a", 1)
     with FeedStream(feed, consumer="c1", max=1) as stream:
         lost, = stream.wait_for_count(1)
-    # As if the connection had ended before that message: the consumer knows nothing of it. Another one takes its key.
+    # As if the connection had ended before that message: the consumer has not received it. Another consumer takes its key.
     assert feed.one("c2")["id"] == lost["id"]
     tree.set("orders/b", 1)
     with FeedStream(feed, consumer="c1", max=1) as stream:
@@ -168,7 +167,7 @@ def test_the_id_that_an_opening_began_with_says_nothing_about_it(feed, tree):
     tree.set("orders/a", 1)
     with FeedStream(feed, consumer="c1") as stream:
         known, = stream.wait_for_count(1)
-    # Another has the message when the stream is opened again, and gives it back.
+    # Another consumer has the message when the stream is opened again, and returns it.
     assert feed.one("c2")["id"] == known["id"]
     tree.set("orders/b", 1)
     with FeedStream(feed, last_event_id=known["id"], consumer="c1") as stream:
@@ -181,7 +180,8 @@ def test_the_id_that_an_opening_began_with_says_nothing_about_it(feed, tree):
 
 
 def test_an_event_of_an_older_connection_acknowledges_nothing(feed, tree):
-    """A connection in between named nothing and brought nothing: its messages are not done because the consumer names an event that it received before."""
+    """An older connection had no id and delivered nothing. Its messages are not acknowledged when the consumer names an event from before
+    it."""
     feed.make(start="beginning", **PATIENT)
     tree.set("orders/x", 1)
     other = feed.one("c2")
@@ -209,7 +209,7 @@ def test_the_id_of_an_event_settles_its_message(feed, tree):
 
 
 def test_a_pull_that_resumes_acknowledges_the_one_before(feed, tree):
-    """And nothing that a pull without `resume` was given."""
+    """A pull with `resume` acknowledges the pull before, but not messages of a pull without `resume`."""
     feed.make(start="beginning", **PATIENT)
     for number in range(4):
         tree.set(f"orders/k{number}", number)
@@ -226,7 +226,7 @@ def test_a_pull_that_resumes_acknowledges_the_one_before(feed, tree):
     wait_until(lambda: feed.status()["acknowledged"] == 1, "one to be acknowledged")
     assert pull(4, resume=True, after=again[-1]["id"], wait="0s") == []
     wait_until(lambda: feed.status()["acknowledged"] == 4, "all to be acknowledged")
-    # What a pull without `resume` was given is acknowledged by itself only.
+    # Messages of a pull without `resume` need an acknowledgement of their own.
     tree.set("orders/z", 1)
     other = feed.one("c1")
     assert pull(1, resume=True, after=other["id"])[0]["id"] == other["id"]

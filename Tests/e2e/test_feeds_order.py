@@ -1,4 +1,4 @@
-"""Order: of the messages of a key, of a whole feed, and what goes back when one of them fails."""
+"""Order of the messages of a key and of a whole feed, and the messages that return when one of them fails."""
 
 from harness.feeds import PATIENT, told
 
@@ -19,7 +19,7 @@ def test_no_two_hold_messages_of_one_key(feed, tree):
         tree.set("orders/a", number)
     first = feed.next(3, "c1")
     assert [message["value"] for message in first] == [0, 1, 2], "one consumer may hold several of a key, in order"
-    # c2 may have other keys, but not this one, of which a message waits.
+    # c2 may have other keys, but not this one, whose earlier message waits.
     tree.set("orders/b", "other")
     assert told(feed.next(1, "c2")) == [("b", "created", "other")]
     assert feed.pull(consumer="c2") == []
@@ -42,14 +42,14 @@ def test_what_is_behind_a_nacked_message_goes_back_with_it(feed, tree):
     assert feed.settle("ack", [b]) == {b["id"]: "done"}, "another key has nothing to do with it"
     again = feed.next(3)
     assert [message["id"] for message in again] == [message["id"] for message in a[1:]]
-    # Those behind it did not fail: that was no attempt.
+    # The messages after it did not fail: their delivery was no attempt.
     assert [message["attempt"] for message in again] == [2, 1, 1]
     feed.ack(again)
     assert feed.has_nothing_else()
 
 
 def test_acknowledging_out_of_order(feed, tree):
-    """A later message may be done with before an earlier one, which then comes again alone."""
+    """A consumer may acknowledge a later message before an earlier one, which is then redelivered alone."""
     feed.make(**PATIENT)
     for number in range(3):
         tree.set("orders/a", number)
@@ -69,7 +69,7 @@ def test_strict_order_of_a_namespace(feed, tree):
         tree.set("orders/b", number)
     first = feed.next(2, "c1")
     assert [(message["key"], message["value"]) for message in first] == [("a", 0), ("b", 0)]
-    assert feed.pull(consumer="c2") == [], "nobody else is served while c1 holds messages"
+    assert feed.pull(consumer="c2") == [], "no other consumer is served while c1 holds messages"
     feed.nack(first[:1])
     again = feed.take(6, "c2")
     assert [(message["key"], message["value"]) for message in again] == [(key, number) for number in range(3) for key in "ab"]

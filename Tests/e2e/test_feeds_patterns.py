@@ -1,11 +1,11 @@
-"""Which records a pattern is of, at which places writes meet it, and keys and values of every kind."""
+"""The records of a pattern, writes above, at and below them, and keys and values of every kind."""
 
 import pytest
 from harness.feeds import PATIENT
 
 
 def test_one_write_of_many_records(feed, tree):
-    """Each record has a message; their ids differ in the last part, and are the same whenever they come again."""
+    """Each record has a message; their ids differ in the last part, and stay the same at each redelivery."""
     feed.make(**PATIENT)
     seq = tree.set("orders", {f"k{number}": number for number in range(50)}).seq
     messages = feed.next(50)
@@ -15,7 +15,7 @@ def test_one_write_of_many_records(feed, tree):
     feed.nack(messages)
     again = feed.next(50)
     assert {message["key"]: message["id"] for message in again} == {message["key"]: message["id"] for message in messages}
-    # The whole place is replaced: one is new, one is gone, one is other than it was.
+    # Replaces the whole node: one child is new, one is removed, one has another value.
     feed.ack(again)
     tree.set("orders", {"k1": 1, "k2": "other", "new": True})
     changed = feed.take(50)

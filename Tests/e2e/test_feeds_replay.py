@@ -1,4 +1,4 @@
-"""`pathmirror replay feed`: what was delivered before is delivered once more, in order, beside what is live; and the figures of feeds in the metrics."""
+"""`pathmirror replay feed`: former messages are delivered again, in order, beside live ones; and the figures of feeds in the metrics."""
 
 import json
 import re
@@ -14,13 +14,13 @@ def replay(dev, feed, *words) -> dict:
 
 
 def write(tree, orders: int, rounds: int):
-    """So many orders, each written so many times; an entry a round."""
+    """Writes `count` orders, each `rounds` times; one entry a round."""
     for round in range(rounds):
         tree.patch("orders", {f"o{number}": round for number in range(orders)})
 
 
 def take_all(feed, count: int) -> list[dict]:
-    """Takes so many messages; each must be a first attempt."""
+    """Takes `count` messages; each must be a first attempt."""
     taken = []
 
     def enough():
@@ -123,7 +123,7 @@ def test_figures(dev, feed, tree):
         found = figures()
         return found.get("dead_letters") == 1 and found.get("held_messages") == 2 and found.get("acknowledged_total") == 1
 
-    wait_until(is_so, "the figures to be told", 20, 0.2)
+    wait_until(is_so, "the figures to be reported", 20, 0.2)
     found = figures()
     assert (found["up"], found["redelivered_total"], found["holds_back_seconds"]) == (1, 0, 0)
     feed.ack(messages[2:])

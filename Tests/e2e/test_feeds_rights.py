@@ -1,4 +1,4 @@
-"""Who may use a feed: administrators, and the token of that feed. Rules that open the data open no feed."""
+"""Rights to a feed: administrators, and the token of that feed. Rules that open the data open no feed."""
 
 import json
 
@@ -23,7 +23,7 @@ def gateway(serve, scratch):
     secret = scratch / "database-secret"
     secret.write_text(DATABASE_SECRET + "\n")
     secret.chmod(0o600)
-    # Rules that let everybody do everything with data.
+    # Rules that allow all reads and writes of data.
     return serve("--database-secret-file", f"default={secret}", "--clock-skew", "0s", rules=OPEN_RULES)
 
 
@@ -35,7 +35,7 @@ def orders(gateway):
 
 
 def refusals(feed, requests=None) -> dict:
-    """What each request is answered with; the streams' too."""
+    """The answers to each request, streams included."""
     found = {}
     for method, what, body in requests or EVERYTHING:
         answer = feed.call(method, what, body)
@@ -60,7 +60,7 @@ def test_rules_open_no_feed(orders, caller):
     stranger = orders.by(CALLERS[caller])
     assert set(refusals(stranger).values()) <= {401, 403}, refusals(stranger)
     assert orders.rest.send("GET", "/.feeds", None, CALLERS[caller]).status in (401, 403)
-    # Nothing happened.
+    # The requests had no effect.
     assert orders.definition() == before
     assert orders.take()[0]["key"] == "a"
 
@@ -134,7 +134,7 @@ def test_a_feeds_token_is_for_its_namespace(serve, scratch, mint):
 
 def test_a_token_that_has_expired(orders, mint):
     consumer = orders.by(mint("orders", "--expires-in", "1s"))
-    # It is believed for so much longer as clocks may differ, which is set to nothing here.
+    # The token is valid for the allowed clock skew in addition, which is zero here.
     wait_until(lambda: consumer.call("POST", "pull", {}).status in (401, 403), "the token to expire")
     with pytest.raises(AssertionError, match="refused"):
         FeedStream(consumer)
@@ -148,5 +148,5 @@ def test_secrets_of_a_definition_are_not_told(orders):
     for answer in (hook.call("GET"), hook.call("GET", "status"), orders.rest.send("GET", "/.feeds", None, ADMIN)):
         assert b"dGFuZ28" not in answer.body
     assert "(set)" in json.dumps(hook.definition())
-    # Applied again with its secret it is the same.
+    # The same definition with its secret changes nothing.
     assert hook.ask("PUT", body=definition)["changed"] is False

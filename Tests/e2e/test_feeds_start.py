@@ -1,4 +1,4 @@
-"""Where a feed begins, and seeking: beginning, now, a seq, a time, and a snapshot joined to what is written meanwhile."""
+"""The start of a feed, and seeking: beginning, now, a seq, a time, and a snapshot joined with later writes."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from harness.waiting import wait_until
 
 
 def write(tree, *values):
-    """Sets orders/k to each value; their seqs."""
+    """Sets orders/k to each value; returns the seqs."""
     return [tree.set("orders/k", value).seq for value in values]
 
 
@@ -40,7 +40,7 @@ def test_behind_a_seq(feed, tree):
 
 
 def test_behind_the_head(feed, tree):
-    """A seq that is not there yet is a mistake, or is waited for; it is never an entry that is left out."""
+    """The gateway refuses a seq after the head or waits for it; it never skips entries."""
     seq = write(tree, 1)[0]
     answer = feed.call("PUT", body={"path": "/orders/{order_id}", "start": {"seq": seq + 1000}})
     assert answer.status in (201, 400), answer.body
@@ -56,7 +56,7 @@ def test_behind_a_time(feed, tree):
 
 
 def wait_for_another_second() -> str:
-    """A time that everything written before is older than, and everything after is newer than."""
+    """A time between all earlier and all later writes."""
     now = int(time.time()) + 1
     wait_until(lambda: time.time() > now + 0.01, "the next second", 5)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
@@ -108,7 +108,7 @@ def test_snapshot_messages_are_settled_like_others(feed, tree):
 
 @pytest.mark.acceptance
 def test_a_snapshot_joins_what_is_written_meanwhile(feed, tree):
-    """Folding the snapshot and the changes behind it gives the tree, without a gap or a repeat, whenever it was taken."""
+    """The snapshot and the later changes fold to the tree, without a gap or a repeat, at any time of the snapshot."""
     tree.set("orders", {f"k{number:04}": {"n": 0} for number in range(2000)})
     stop, failures = threading.Event(), []
 
@@ -118,7 +118,7 @@ def test_a_snapshot_joins_what_is_written_meanwhile(feed, tree):
             while not stop.is_set():
                 number += 1
                 key = f"orders/k{(number * 7 + writer) % 2000:04}"
-                # Now and then a record goes and comes back, so that the snapshot has more and fewer than before.
+                # Some records are removed and written again, so that the snapshot has more and fewer than before.
                 if number % 5 == 0:
                     tree.delete(key)
                 else:
@@ -146,7 +146,7 @@ def test_a_snapshot_joins_what_is_written_meanwhile(feed, tree):
 
 
 def folded(feed, before: int, last: int, final: dict):
-    """Consumes all of the feed and compares."""
+    """Consumes all of the feed and compares the result with the tree."""
     records: dict = {}
     joined = None
     seen = set()
@@ -157,7 +157,7 @@ def folded(feed, before: int, last: int, final: dict):
             assert message["id"] not in seen, message
             seen.add(message["id"])
             if message["op"] == "snapshot":
-                assert joined in (None, message["seq"]), "a snapshot of two places"
+                assert joined in (None, message["seq"]), "a snapshot of two positions"
                 joined = message["seq"]
                 assert joined >= before and message["key"] not in records
             else:
@@ -180,7 +180,7 @@ def test_seek_to_a_seq(feed, tree):
     first = feed.take(3)
     assert feed.ask("POST", "seek", {"seq": seqs[0]})["seq"] == seqs[0]
     again = feed.take(2)
-    assert again == first[1:], "what is behind the seq is delivered again, with the same ids, as a first attempt"
+    assert again == first[1:], "messages after the seq are delivered again, with the same ids, as a first attempt"
     assert feed.has_nothing_else()
 
 
@@ -209,7 +209,7 @@ def test_seeking_forward_leaves_out(feed, tree):
     feed.make(start="beginning", **PATIENT)
     seqs = write(tree, 1, 2, 3)
     feed.ask("POST", "seek", {"seq": seqs[1]})
-    # What had been read before may still be handed out while the feed is moved.
+    # Messages that were read before the move may still be delivered during it.
     found = []
     while not found or found[-1]["seq"] < seqs[2]:
         messages = feed.pull(1, "5s")
@@ -220,7 +220,7 @@ def test_seeking_forward_leaves_out(feed, tree):
 
 
 def test_seeking_takes_back_what_is_held(feed, tree):
-    """Nobody can acknowledge what was delivered before: it is to be delivered again."""
+    """A consumer cannot acknowledge an earlier delivery: the message is delivered again."""
     feed.make(**PATIENT)
     seqs = write(tree, 1, 2)
     held = feed.next(2, "c1")
@@ -272,7 +272,7 @@ def test_progress_survives_a_restart(scratch, logs):
 
 
 def test_a_start_in_what_was_pruned(serve, database_url):
-    """It says what is there instead of leaving entries out silently."""
+    """The error names the first available entry; the feed does not skip entries silently."""
     gateway = serve()
     seqs = write(gateway.rest, 1, 2, 3)
     cli.succeeds("log", "prune", "--keep", "1 entry", "--yes", "--database-url", database_url)

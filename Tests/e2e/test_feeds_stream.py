@@ -1,4 +1,4 @@
-"""A feed as an event stream: the same messages, bounded by what is not acknowledged, resumed by Last-Event-ID."""
+"""A feed as an event stream: the same messages, a limit for unacknowledged ones, and resumption by Last-Event-ID."""
 
 import pytest
 from harness.feeds import ADMIN, PATIENT, Feed, FeedStream, told
@@ -42,7 +42,7 @@ def test_no_more_than_max_are_unacknowledged(feed, tree):
 
 
 def test_what_was_not_acknowledged_goes_back_at_once(feed, tree):
-    """And that was no attempt."""
+    """The return of an unacknowledged message counts as no attempt."""
     feed.make(start="beginning", **PATIENT)
     tree.set("orders", {"a": 1, "b": 2, "c": 3})
     with FeedStream(feed, consumer="c1") as stream:
@@ -101,7 +101,7 @@ def test_a_nack_in_a_stream(feed, tree):
 
 
 def test_streams_and_pulls_share_a_feed(feed, tree):
-    """Keys are held by one of them at a time, and each message goes to one."""
+    """One consumer at a time holds a key, and each message goes to one consumer."""
     feed.make(**PATIENT)
     with FeedStream(feed, consumer="s1", max=5) as first, FeedStream(feed, consumer="s2", max=5) as second:
         for number in range(30):

@@ -127,7 +127,7 @@ def test_a_transaction_that_changes_its_mind(ref):
 
 
 def test_transactions_beside_each_other(app, ref):
-    """Four clients; each of the 25 tries of one transaction loses to somebody who succeeds."""
+    """Four clients; each of the 25 tries of one transaction loses to another client."""
     failures = []
 
     def work():
@@ -184,7 +184,7 @@ def test_queries_of_values(scores, query, expected):
 
 
 def test_priorities_are_dropped_on_reading(ref):
-    """The client can write priorities; it has no query for them, and reads plain values."""
+    """The client can write priorities, but has no query for them, and reads plain values."""
     ref.set({"a": {".value": 1, ".priority": 3}, "b": {".value": 2, ".priority": 1}, "c": {".value": 3, ".priority": 2}})
     assert ref.get() == {"a": 1, "b": 2, "c": 3}
 
@@ -194,7 +194,7 @@ def test_nothing_matches(dinos):
 
 
 class Heard:
-    """Collects what a listener of the client hears."""
+    """Collects the events of a listener of the client."""
 
     def __init__(self, ref):
         self.ref = ref
@@ -206,7 +206,7 @@ class Heard:
         return self.events
 
     def close(self):
-        """The client's own close waits for its reader, which sits in a read: give it something to read."""
+        """Closes the listener. The client's close waits for its reader, which blocks in a read, so this writes a value first."""
         closing = threading.Thread(target=self.registration.close, daemon=True)
         closing.start()
         number = 0

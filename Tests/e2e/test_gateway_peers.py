@@ -1,4 +1,4 @@
-"""Between gateways: what they believe of one another, what they forward and how, and who can read and forge it."""
+"""Gateways and their peers: trust between gateways, forwarded requests, and attempts to read and forge them."""
 
 import contextlib
 import http.client
@@ -70,7 +70,7 @@ class Two:
         return next((n for n, port in enumerate(ports, 1) if found and found[0][0].endswith(f":{port}")), None)
 
     def reached_at(self, address: str):
-        """Has the gateway that works the feed be reached somewhere else, as those think that forward to it."""
+        """Registers another address of the gateway that works the feed, for the gateways that forward to it."""
         sql.execute(self.url, f"UPDATE pathmirror.feed_worker SET peer_address = '{address}' "
                     "WHERE id = (SELECT worker FROM pathmirror.feed_owner)", "NOTIFY pathmirror_feed")
 
@@ -84,7 +84,7 @@ def pair(start, database_url):
 
 
 class Recorder(Proxy):
-    """Remembers the bytes of requests."""
+    """Records the bytes of requests."""
 
     def __init__(self, port: int):
         self.requests: list[bytes] = []
@@ -97,7 +97,7 @@ class Recorder(Proxy):
 # MARK: Notifications
 
 def test_notifications_of_others_are_not_believed(serve, database_url):
-    """A role that can only connect: it makes nobody's transactions wait, and keeps nothing busy for long."""
+    """A role that can only connect neither delays transactions of others nor keeps a gateway busy for long."""
     gateway = serve(tune="transaction-slot=60s")
     role = f"stranger_{uuid.uuid4().hex[:12]}"
     sql.execute(database_url, f"CREATE ROLE {role} LOGIN")
@@ -109,7 +109,7 @@ def test_notifications_of_others_are_not_believed(serve, database_url):
                     connection.execute(f"SELECT * FROM pathmirror.{table}")
             connection.execute("LISTEN pathmirror_peer")
             client.put("x", 0)
-            # A client that fails again and again has its gateway ask the others.
+            # A client that fails again and again makes its gateway ask the others.
             for _ in range(6):
                 assert transact(client, "x", "no", over="else")["s"] == "datastale"
             heard = next((notice.payload for notice in connection.notifies(timeout=20)), None)
@@ -126,7 +126,7 @@ def test_notifications_of_others_are_not_believed(serve, database_url):
             for channel, payload in (("pathmirror", f"1 {(1 << 63) - 1}"), ("pathmirror_feed", ""), ("pathmirror_mirror", ""),
                                      ("pathmirror_placement", "9")):
                 connection.execute("SELECT pg_notify(%s, %s) FROM generate_series(1, 1000)", [channel, payload])
-            # What was forged has been heard once what was sent after it has.
+            # A later notification was received, and so the forged ones were.
             sql.execute(database_url, "NOTIFY pathmirror, '1 1'")
             wait_until(lambda: gateway.metric("pathmirror_notifications_total") >= 2, "the notifications to be heard")
             assert transact(client, "x", 2, over=1)["s"] == "ok"
@@ -137,11 +137,11 @@ def test_notifications_of_others_are_not_believed(serve, database_url):
 
 
 def transact(client: RealtimeClient, path: str, value, over) -> dict:
-    """The answer to a put with the hash of the value that it is to replace."""
+    """Sends a put with the hash of the value that it replaces, and returns the answer."""
     return client.call("p", {"p": path, "d": value, "h": node_hash(over)})
 
 
-# MARK: What is forwarded
+# MARK: Forwarded requests
 
 def test_no_credential_is_forwarded(pair, secret, mint):
     two = pair()
@@ -167,7 +167,7 @@ def test_no_credential_is_forwarded(pair, secret, mint):
 
 
 def test_what_was_forwarded_is_good_once(pair):
-    """Who has listened in can neither repeat it nor make another of it."""
+    """An eavesdropper can neither repeat a forwarded request nor derive another one from it."""
     two = pair()
     two.other.rest.set("orders", {"a": 1, "b": 2})
     with Recorder(two.working.port) as recorder:
@@ -187,14 +187,14 @@ def test_what_was_forwarded_is_good_once(pair):
     for bytes in forged:
         with raw_connection(two.working.port) as connection:
             connection.sendall(bytes)
-            # The sender's gateway may have been late, or this one have started again: the caller's credential may be good.
+            # The sender's gateway may have been late, or this one may have restarted: the caller's credential may be valid.
             assert Responses(connection).next()[0] == 503, bytes[:300]
-    # Nothing was handed out for it.
+    # The refused request got no message.
     assert two.owner.one("c2")["attempt"] == 1
 
 
 def test_durations_between_gateways_are_milliseconds(pair):
-    """Gateways of the previous version understand nothing else."""
+    """Gateways of the previous version understand no other unit."""
     two = pair()
     with Recorder(two.working.port) as recorder:
         two.reached_at(f"http://127.0.0.1:{recorder.port}")
@@ -207,12 +207,12 @@ def test_durations_between_gateways_are_milliseconds(pair):
     assert b'"wait":' not in sent and b'"delay":' not in sent
 
 
-# A pull that stands for itself, with and without the name of its consumer, and one that opens a connection of it.
+# A pull without a stream, with and without the name of its consumer, and one that opens a connection of it.
 PULLS = [{}, {"consumer": "c1"}, {"consumer": "c1", "resume": True}]
 
 
 class Held:
-    """A message that the other gateway has handed out for a pull, and whose answer is held on its way. Use as a context."""
+    """A message that the other gateway delivered for a pull, and whose answer is held in transit. Use as a context."""
 
     def __init__(self, two: Two):
         self.two, self.recorder = two, Recorder(two.working.port)
@@ -282,7 +282,7 @@ def test_an_answer_without_room_goes_back(pair, body):
 
 
 def test_nothing_is_forwarded_to_a_gateway_without_a_key(pair, mint):
-    """A gateway of an older version has registered none, and would need the client's own credential."""
+    """A gateway of an older version has registered no key, and would need the client's own credential."""
     two = pair()
     consumer = two.other.by(mint("orders"))
     with Recorder(two.working.port) as recorder:
@@ -291,7 +291,7 @@ def test_nothing_is_forwarded_to_a_gateway_without_a_key(pair, mint):
                     "NOTIFY pathmirror_feed")
         wait_until(lambda: consumer.call("POST", "pull", {}).status == 503, "the missing key to be noticed")
         two.other.rest.set("orders/a", 1)
-        # The gateway that works the feed serves it all the while.
+        # The gateway that works the feed serves it throughout.
         message = two.owner.one("c1")
         for verb, body in (("pull", {}), ("ack", {"ids": [message["id"]]}), ("nack", {"ids": [message["id"]]})):
             answer = consumer.call("POST", verb, body)
@@ -306,7 +306,7 @@ def test_a_request_counts_at_the_first_gateway_only(pair):
     two = pair("--rate-limit-per-address", "300/m:30")
     statuses = [two.other.call("POST", "pull", {}).status for _ in range(20)]
     assert statuses == [200] * 20
-    # Of the other one nothing was used: two requests of it, besides, are those by which the test began.
+    # The owner has counted only the two requests from the start of the test, and no forwarded one.
     assert [two.owner.call("POST", "pull", {}).status for _ in range(20)] == [200] * 20
 
 
@@ -314,7 +314,7 @@ def test_a_request_counts_at_the_first_gateway_only(pair):
 
 @pytest.fixture
 def start_secure(serve, scratch, secret):
-    """Gateways with certificates of authorities that nobody was told of."""
+    """Gateways with certificates of authorities that no other gateway trusts."""
 
     def start(name, **settings):
         directory = scratch / name
@@ -356,7 +356,7 @@ def test_gateways_forward_over_tls(secure_pair, database_url):
     two.other.ack([message], consumer="c1")
     handshakes = two.working.metric('pathmirror_tls_handshakes_total{outcome="full"}')
     assert handshakes >= 1
-    # A certificate with another key: others expect it as soon as it is used.
+    # A certificate with another key: other gateways expect it as soon as the gateway uses it.
     two.working.pair.replace()
     two.working.process.send(signal.SIGHUP)
     wait_until(lambda: "certificate loaded" in two.working.process.tail(), "the certificate to be loaded")
@@ -367,7 +367,7 @@ def test_gateways_forward_over_tls(secure_pair, database_url):
 
 
 def test_nothing_is_sent_to_another_key(secure_pair):
-    """Whoever has taken the address of a gateway learns nothing of what is forwarded to it."""
+    """A program that has taken the address of a gateway receives no forwarded request."""
     two = secure_pair
     two.reached_at(f"https://127.0.0.1:{two.passing.secure_port}")
     wait_until(lambda: two.other.call("POST", "pull", {}).status == 503, "the other key to be noticed")
@@ -450,7 +450,7 @@ def test_a_token_is_for_no_later_feed_of_the_name(start, database_url, mint):
             assert answer.status == 401 and b"tango" not in answer.body, (method, what, answer.status, answer.body)
         log = gateway.rest.send("GET", "/.log?ns=default&offset=-1", None, token)
         assert log.status == 401 and b"tango" not in log.body
-    # Nothing that they asked has given back what c1 holds.
+    # These refused pulls did not return the messages that c1 holds.
     assert feed.call("POST", "pull", {"consumer": "c2"}).json()["messages"] == []
     assert feed.by(mint("orders", "--database-url", database_url)).status()["held_messages"] == 1
 

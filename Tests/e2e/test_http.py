@@ -48,7 +48,7 @@ def test_other_methods_are_refused(at, method):
 
 
 def test_requests_in_one_packet_are_answered_in_order(dev, at):
-    """Pipelining: each request sees what those before it wrote."""
+    """Pipelining: each request sees the writes of the requests before it."""
     def request(method, body=""):
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         return f"{method} {at.url()} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n{body}"
@@ -186,7 +186,7 @@ def test_the_host_name_says_the_namespace(dev, ns):
     assert rest.put(value="by host", headers={"Host": f"{ns}.example.com"}).status == 200
     assert rest.value(ns=ns) == "by host"
     assert rest.value() is None
-    # The parameter wins over the host.
+    # The parameter takes precedence over the host.
     other = rest.get(headers={"Host": "somewhere.example.com"}, ns=ns)
     assert other.json() == "by host"
 

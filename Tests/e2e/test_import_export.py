@@ -28,7 +28,7 @@ def write_json(path: Path, value) -> Path:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in ISO.glob("iso_*.json")))
 def test_iso_code_lists(serve, database_url, scratch, name):
-    """Debian's lists of languages, countries, currencies and scripts, as they are."""
+    """Debian's lists of languages, countries, currencies and scripts, unchanged."""
     value = json.loads((ISO / name).read_text())
     rest = serve().unique()
     cli.succeeds("import", ISO / name, "--path", f"/{rest.base}", "--database-url", database_url)
@@ -162,7 +162,7 @@ def large(tmp_path_factory):
 
 
 def test_an_interrupted_import_leaves_nothing(serve, database_url, large, logs):
-    """Atomic by default: killed half way, nothing is visible."""
+    """An import is atomic by default: if it is killed half way, no value is visible."""
     path, _ = large
     rest = serve().unique()
     rest.set(value="kept")
@@ -175,7 +175,7 @@ def test_an_interrupted_import_leaves_nothing(serve, database_url, large, logs):
 
 
 def busy(url: str) -> bool:
-    """Whether somebody copies rows now."""
+    """Whether a session copies rows now."""
     return sql.rows(url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle' "
                     "AND query ILIKE 'copy%%'")[0][0] > 0
 
@@ -198,7 +198,7 @@ def test_chunks_restart_where_they_stopped(serve, database_url, large, logs):
     before = sql.head(database_url)
     cli.succeeds("import", path, "--path", f"/{whole.base}", *arguments[4:], patience=300)
     chunks = sql.head(database_url) - before
-    assert resumed < chunks, f"{resumed} chunks after the restart of {chunks}: it began anew"
+    assert resumed < chunks, f"{resumed} chunks after the restart of {chunks}: it started again"
     wait_until(lambda: rest.value(f"r{count - 1:07d}/n") == count - 1, "the gateway to see the import", 60)
     assert len(rest.value(shallow="true")) == count
     assert rest.value("r0000000") == {"n": 0, "text": "x" * 230}
@@ -248,7 +248,7 @@ def test_a_refused_import_leaves_nothing(serve, database_url, scratch, text, sai
 
 
 def test_a_killed_import_leaves_nothing(serve, database_url):
-    """Its rows had been sent already: 8 MB of them."""
+    """The killed import had already sent 8 MB of rows."""
     serve()
     child = subprocess.Popen([pathmirror(), "import", "-", "--ns", "new", "--database-url", database_url],
                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,6 +1,7 @@
-"""`mirror infer` on the data of chats, a small team, shops, presence, ISO's lists and vega's data sets: proposals are kept in `proposals/`, and can be applied.
+"""`mirror infer` on the data of chats, a small team, shops, presence, ISO's lists and vega's data sets: `proposals/` keeps the proposals,
+and `mirror apply` accepts them.
 
-After a change that is meant, PATHMIRROR_WRITE_PROPOSALS=1 writes them anew: read them before they are committed."""
+After an intended change, PATHMIRROR_WRITE_PROPOSALS=1 writes them again: read them before you commit them."""
 
 import json
 import os
@@ -36,7 +37,7 @@ def test_the_proposal_is_the_one_that_is_kept(mirrored, name):
         kept.write_text(text)
     assert text == kept.read_text()
 
-    # What it says of misfits is what applying finds.
+    # The predicted conversion errors are those of `mirror apply`.
     wanted = {}
     for inferred in cli.objects(cli.succeeds("mirror", "infer", "/", "--json", "--database-url", mirrored.url)):
         wanted[inferred["definition"]["name"]] = (inferred["records"], sum(column["misfits"] for column in inferred["evidence"]))

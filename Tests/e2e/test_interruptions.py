@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in what takes long: it stops, says what was done and how to go on, and leaves nothing behind."""
+"""Ctrl-C and SIGTERM during long work: the command stops, prints its progress and the way to resume, and leaves no half-made state."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from harness.waiting import wait_until
 
 @pytest.fixture
 def interrupt(logs, database_url):
-    """Starts a command, waits until `begun`, sends a signal; the exit code and what was said."""
+    """Starts a command, waits until `begun`, sends a signal; returns the exit code and the output."""
 
     def run(*words, begun, number=signal.SIGINT):
         process = Process([pathmirror(), *words, "--database-url", database_url], "interrupted", logs)
@@ -45,14 +45,14 @@ def counted(entries: int) -> str:
 
 
 def at_work(url: str, purpose: str):
-    """Whether a command waits for somebody in the database."""
+    """Whether a command waits for a lock in the database."""
     return lambda _: sql.rows(url, "select 1 from pg_stat_activity where datname = current_database() and application_name = %s "
                                    "and wait_event_type = 'Lock'", f"pathmirror {purpose}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_import_that_waits_for_its_source(serve, database_url, logs, number):
-    """Whoever imports from a pipe that says nothing more can still stop it."""
+    """A user can stop an import from a silent pipe."""
     serve()
     child = subprocess.Popen([pathmirror(), "import", "-", "--path", "/half", "--database-url", database_url], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -93,7 +93,7 @@ def test_replay_log_keeps_what_it_has(written, scratch, interrupt):
     said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda _: part.exists())
     count = len(part.read_text().splitlines())
     assert said == f"{counted(count)} in {part}; the same command resumes after them." and count < 300
-    # The next run tells of what an earlier one has written as well: of five entries here.
+    # The output of the next run includes the lines of the earlier one, here five entries.
     with part.open("w") as kept:
         subprocess.run([pathmirror(), "replay", "log", "--to", "5", "--database-url", url], stdout=kept, check=True)
     said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda process: "resumes after entry 5" in process.stderr())
@@ -117,7 +117,7 @@ def test_replay_apply_goes_on(written, scratch, interrupt):
 
 def test_an_export_leaves_no_file(written, scratch, interrupt):
     rest, url = written
-    # It waits for the table, as somebody holds that.
+    # The command waits for the table, which another session has locked.
     with psycopg.connect(url) as holder:
         holder.execute("lock table pathmirror.node in access exclusive mode")
         said = interrupt("export", "-o", scratch / "out.json", begun=at_work(url, "export"))
@@ -130,7 +130,7 @@ BEGINS_AGAIN = "The same command starts again from the beginning."
 
 @pytest.fixture
 def mirrored_log(written, scratch):
-    """A mirror of what the gateway has, and its definition."""
+    """A mirror of the gateway's data, and its definition."""
     rest, url = written
     file = scratch / "mirror.json"
     file.write_text(json.dumps({"name": "values", "path": f"/{rest.base}/{{key}}", "columns": {"value": {"type": "bigint", "path": "."}}}))
@@ -139,7 +139,7 @@ def mirrored_log(written, scratch):
 
 
 def leftovers(url: str) -> list:
-    """What a build that was given up would have left."""
+    """The tables that an aborted build would leave."""
     return sql.rows(url, "select relname from pg_class where relname like '\\_build%%' or relname like '\\_old%%'")
 
 
@@ -175,7 +175,7 @@ def test_replaying_a_mirror_begins_again(mirrored_log, interrupt):
 
 
 def test_applying_entries_again_begins_again(mirrored_log, interrupt):
-    """All of them are one transaction: none was applied, however many pages were read."""
+    """All entries are one transaction: none was applied, regardless of the number of pages read."""
     url, _ = mirrored_log
     with psycopg.connect(url) as holder:
         holder.execute("update mirror.values set _seq = 0 where value in (20, 280)")
@@ -253,7 +253,7 @@ def test_migrations_go_on(written, interrupt):
 @pytest.mark.parametrize("words, said", [
     (["namespace", "rm", "default", "--confirm", "default"], "Nothing was changed."), (["log", "prune", "--keep", "5 entries", "--yes"], DROPPED)])
 def test_what_removes_begins_again(written, interrupt, words, said):
-    """Reading goes on, and removing has to wait: then it is interrupted, and done the second time."""
+    """Reads continue, and removals wait: the command is interrupted, and succeeds the second time."""
     _, url = written
     with psycopg.connect(url) as holder:
         for table in ("node", "log", "log_part"):
@@ -268,7 +268,7 @@ def test_what_removes_begins_again(written, interrupt, words, said):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_second_signal_ends_at_once(serve, database_url, number):
-    """Whoever reads a pipe and has stopped reading holds a command up, which can't hear the first signal then."""
+    """A reader that stops reading its pipe blocks the command, which then does not see the first signal."""
     serve().rest.set("big", "x" * 1_000_000)
     child = subprocess.Popen([pathmirror(), "export", "--database-url", database_url], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -291,7 +291,7 @@ def ended_at_last(child: subprocess.Popen):
 
 
 def pending(pid: int, number: int) -> bool:
-    """Whether a signal waits to be taken."""
+    """Whether a signal is pending."""
     for line in open(f"/proc/{pid}/status"):
         if line.startswith("ShdPnd:"):
             return bool(int(line.split()[1], 16) & 1 << number - 1)
@@ -300,7 +300,7 @@ def pending(pid: int, number: int) -> bool:
 
 @pytest.mark.parametrize("words", [["log", "ls"], ["log", "ls", "--json"], ["export"], ["replay", "log"], ["help"], ["log", "tail", "--from", "1"]])
 def test_a_reader_that_has_seen_enough(written, words):
-    """`| head` ends a command, and nothing is said about it."""
+    """`| head` ends a command without a message."""
     rest, url = written
     rest.set("big", "x" * 300_000)
     source = [] if words == ["help"] else ["--database-url", url]
@@ -309,19 +309,19 @@ def test_a_reader_that_has_seen_enough(written, words):
         assert child.stdout.read(1)
         child.stdout.close()
         if words[:2] == ["log", "tail"]:
-            # It may have written everything before the reader went: it notices that with the next entry.
+            # The command may have written everything before the reader closed; it notices that at the next entry.
             def has_ended():
                 rest.set("more", 1)
                 return child.poll() is not None
 
             wait_until(has_ended, "the command to end")
-        # `help` is short enough to be written before the reader goes.
+        # `help` is short enough to be written before the reader closes.
         assert child.wait(60) in (0, -signal.SIGPIPE)
         assert child.stderr.read() == b""
 
 
 def test_a_question(serve, database_url):
-    """Who asks before it removes something ends without an answer, and nothing is removed."""
+    """A command that asks before a removal ends without an answer, and removes nothing."""
     rest = serve()
     rest.rest.set("x", 1)
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""Namespaces that are larger than the memory for trees: clients notice no more than that some of it comes from the disk."""
+"""Namespaces that are larger than the memory for trees: clients only notice that a part comes from the disk."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ def record(number: int) -> dict:
 
 @pytest.fixture
 def large(serve, database_url, scratch):
-    """A gateway with a namespace of 80,000 leaves, some ten megabytes, and two megabytes for trees; what is in it."""
+    """A gateway with a namespace of 80,000 leaves, about ten megabytes, and two megabytes for trees; also returns the content."""
     content = {"messages": {f"-N{number:08}": record(number) for number in range(RECORDS)},
                "numbers": {str(number): number for number in range(3_000)},
                "notes": {"a": "y" * 300_000, "b": "z" * 300_000}}
@@ -44,7 +44,7 @@ def large(serve, database_url, scratch):
 
 
 def within(gateway):
-    wait_until(lambda: gateway.metric("pathmirror_tree_bytes") <= BUDGET * 5 / 4, "what is in memory to fit the budget")
+    wait_until(lambda: gateway.metric("pathmirror_tree_bytes") <= BUDGET * 5 / 4, "the trees in memory to fit the limit")
 
 
 def test_all_of_it_is_read_and_written(large):
@@ -75,7 +75,7 @@ def test_all_of_it_is_read_and_written(large):
 
 
 def test_requests_alone_do_not_have_it_read_again(large):
-    """Clients that only send requests leave nobody who uses the namespace in between; it stays all the same, and the rest fits the budget."""
+    """Clients that only send requests do not use the namespace between them. It stays in memory, and the rest fits the limit."""
     gateway, _ = large
     place = gateway.rest.at("messages", ns="large")
     loads = gateway.metric("pathmirror_namespace_loads_total")
@@ -101,7 +101,7 @@ def test_queries_and_listeners(large):
     assert place.value(shallow="true") == dict.fromkeys(content["messages"], True)
     with Listener(gateway.rest.at("messages/-N00000007", ns="large")) as listener:
         assert listener.next().change == ("put", "/", record(7))
-        # Others come and go through memory meanwhile.
+        # Other pages enter and leave memory meanwhile.
         for number in range(0, RECORDS, 97):
             place.at(f"-N{number:08}").value()
         gateway.rest.set("messages/-N00000007/name", "heard", ns="large")
@@ -121,8 +121,8 @@ def test_another_gateway_that_holds_all_of_it_agrees(large, serve):
 
 
 def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, scratch):
-    """It has to make the tree of where the feed is from the import and the log: of that, too, no more is in memory than may be. What is written while the
-    feed uses the namespace stays in memory, until the namespace is idle."""
+    """The gateway builds the tree at the feed's position from the import and the log, within the same memory limit. Writes during the use
+    of the namespace stay in memory until the namespace is idle."""
     gateway, content = large
     feed = Feed(gateway.rest, "names", "large", ADMIN).make("/messages/{id}/name", start="now", include=["value", "old"], **PATIENT)
     feed.drained()
@@ -149,7 +149,7 @@ def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, sc
 
 
 def test_a_feed_that_nobody_takes_messages_of(large, scratch):
-    """It begins with all records as they were, however much is written meanwhile; the old ones leave memory."""
+    """A feed begins with all records at its start, in spite of later writes; old records leave memory."""
     gateway, content = large
     feed = Feed(gateway.rest, "records", "large", ADMIN).make("/messages/{id}", start="snapshot", include=["value"], **PATIENT)
     first = feed.next(5)
@@ -178,7 +178,8 @@ def test_a_feed_that_nobody_takes_messages_of(large, scratch):
 
 
 def test_it_grows_beyond_the_budget_while_clients_write_all_the_time(large):
-    """What is written stays in memory while the namespace is in use. Clients read what they wrote all the while, and the next load makes pages of it."""
+    """Writes stay in memory while the namespace is in use. Clients read their own writes throughout, and the next load writes pages of
+    them."""
     gateway, content = large
     messages = gateway.rest.at("messages", ns="large")
     ended = threading.Event()
@@ -219,8 +220,8 @@ def test_it_grows_beyond_the_budget_while_clients_write_all_the_time(large):
 
 
 def test_a_load_that_fails_half_way_leaves_nothing(postgres, scratch, logs):
-    """The pages that it had made are free, and the next load is complete."""
-    # It comes after everything else in the order of paths: a load that is held there has read nearly all of the tree.
+    """The pages of the failed load are freed, and the next load is complete."""
+    # The last path in the order: a load that waits for it has read nearly all of the tree.
     end = "the-very-end"
     content = {"messages": {f"-N{number:08}": record(number) for number in range(RECORDS)}, "zzz": {"end": end}}
     url = postgres.create_database()

@@ -1,4 +1,4 @@
-"""How much callers may ask: by address, by user, in bytes, in connections; and who counts as whom behind proxies."""
+"""Limits for callers: by address, by user, in bytes, in connections; and the identity of callers after proxies."""
 
 import secrets
 
@@ -25,7 +25,7 @@ def refused(response) -> bool:
 
 
 def limited(gateway, kind: str) -> int:
-    """How often a limit was exceeded, by the metrics (which are asked for from an address of their own)."""
+    """The number of exceeded limits by the metrics, which the test reads from another address."""
     text = gateway.rest.send("GET", "/.metrics", headers={**ADMIN, "X-Forwarded-For": "203.0.113.254"}).body.decode()
     return next(int(line.split()[1]) for line in text.splitlines()
                 if line.startswith(f'pathmirror_rate_limited_total{{limit="{kind}"}}'))
@@ -36,7 +36,7 @@ def test_requests_of_an_address(serve):
     statuses = [refused(gateway.rest.put(f"a/{number}", number)) for number in range(15)]
     assert statuses == [False] * 10 + [True] * 5
     assert refused(gateway.rest.get("a"))
-    # Whoever watches over the gateway may always ask.
+    # Monitoring of the gateway is never limited.
     assert all(gateway.ready() for _ in range(20))
     with pytest.raises(Rejected) as rejected:
         RealtimeClient(gateway.port).greet()
@@ -57,7 +57,7 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(serve):
 
     assert [get("203.0.113.1") for _ in range(5)] == [False] * 3 + [True] * 2
     assert not get("203.0.113.2")
-    assert get("203.0.113.2, 203.0.113.1"), "what stands before the last, anybody may have made up"
+    assert get("203.0.113.2, 203.0.113.1"), "any client may have forged the addresses before the last one"
     assert get("203.0.113.1, 10.1.2.3"), "a second trusted proxy"
     assert [get("2001:db8::1"), get("2001:db8::2"), get("2001:db8:0:0:1::3"), get("2001:db8::4")] == [False] * 3 + [True]
     # The proxy itself is not limited.
@@ -89,7 +89,7 @@ def test_requests_of_a_user(serve, scratch):
 
     assert [get("ada") for _ in range(6)] == [False] * 4 + [True] * 2
     assert not get("bob")
-    # Neither callers without credentials nor administrators.
+    # Limits for users apply to neither callers without credentials nor administrators.
     assert not any(refused(gateway.rest.get("a")) for _ in range(10))
     assert not any(refused(gateway.rest.get("a", auth=secret)) for _ in range(10))
     with RealtimeClient(gateway.port) as client:
@@ -111,7 +111,7 @@ def test_each_gateway_counts_for_itself(serve):
 def test_bytes_written_to_a_namespace(serve):
     gateway = serve("--write-limit", "100kB/m", "--create-namespaces")
     assert not refused(gateway.rest.put("a", "x" * 99_000))
-    # What is left lets one more through, whatever its size; then it is over for all.
+    # The rest of the budget admits one more write of any size; then all are refused.
     assert not refused(gateway.rest.put("b", "x" * 50_000))
     assert refused(gateway.rest.put("c", "x"))
     assert refused(gateway.rest.patch("", {"c": 1}))
@@ -132,9 +132,9 @@ def test_messages_of_a_realtime_client(serve):
         # One for the handshake, one for the listen.
         assert [answer["s"] for answer in answers] == ["ok"] * 18 + ["unavailable"] * 12
         assert answers[-1]["d"] == TOO_MANY
-        # Refusing to send less would make it worse.
+        # A refusal to send less would add to the load.
         client.ok("n", {"p": "/a"})
-        # Who doesn't listen is cut off.
+        # The gateway disconnects a client that ignores the refusals.
         with pytest.raises((Closed, OSError)):
             for number in range(200):
                 client.call("p", {"p": "/a", "d": number})
@@ -147,7 +147,7 @@ def test_connections_of_an_address(serve):
     request = b"GET /a.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     def attempt() -> bool:
-        """Opens connections up to the limit, and looks at the first beyond it."""
+        """Opens connections up to the limit, and checks the first one beyond it."""
         with_answers = []
         try:
             for _ in range(10):
@@ -166,9 +166,9 @@ def test_connections_of_an_address(serve):
             for connection in with_answers:
                 connection.__exit__(None, None, None)
 
-    # The connections of the harness go when they go.
+    # Connections of the harness may still count until they end.
     wait_until(attempt, "ten connections, and an eleventh refused")
-    wait_until(attempt, "the same again: places come back")
+    wait_until(attempt, "the same again: connections are released")
     text = b""
 
     def metrics() -> bool:

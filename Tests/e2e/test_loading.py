@@ -1,4 +1,4 @@
-"""Requests for a large namespace that is being loaded: they wait for the load and get what there is when it ends."""
+"""Requests for a large namespace during its load: they wait for the load and get the state at its end."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from harness.rest import Rest
 from harness.waiting import wait_until
 
 ROWS = 70_000
-# It comes after everything else in the order of paths: a load that is held there has read nearly all of the tree.
+# The last path in the order: a load that waits for it has read nearly all of the tree.
 END = "the-very-end"
 ROOM = {"title": "A room"}
 CONTENT = {"many": {str(number): number for number in range(ROWS)}, "rooms": {"r": ROOM}, "zzz": {"end": END}}
@@ -20,7 +20,7 @@ CONTENT = {"many": {str(number): number for number in range(ROWS)}, "rooms": {"r
 
 @pytest.fixture
 def held(postgres, scratch, logs):
-    """A gateway that has begun to load a large namespace, and does not come to its end before `let_go`; and a GET of all of it."""
+    """A gateway with an unfinished load of a large namespace, which `let_go` lets finish; and a GET of all of it."""
     url = postgres.create_database()
     cli.succeeds("migrate", "up", "--database-url", url)
     cli.succeeds("import", "--database-url", url, "--ns", "large", "-", stdin=json.dumps(CONTENT).encode())
@@ -44,7 +44,7 @@ def test_reads_and_writes_wait_for_the_load(held):
     before = held.gateway.metric("pathmirror_http_requests_total")
     room = held.threads.submit(held.rest.get, "rooms/r")
     written = held.threads.submit(held.rest.put, "rooms/r/late", 1)
-    # Each look at the metrics is a request, too.
+    # Each read of the metrics is a request, too.
     looks = iter(range(1, 10_000))
     wait_until(lambda: held.gateway.metric("pathmirror_http_requests_total") >= before + 2 + next(looks), "both to have come")
     assert not room.done() and not written.done() and not held.whole.done()
@@ -55,7 +55,7 @@ def test_reads_and_writes_wait_for_the_load(held):
 
 
 def test_the_answer_is_not_as_old_as_the_load(held, serve):
-    """A client that waits may have been told of writes that came after the load began."""
+    """Another gateway may have notified a waiting client of writes that came after the load began."""
     other = Rest(serve("--ns", "large", url=held.url).port, params=held.rest.params, headers=held.rest.headers)
     written = other.set("rooms/r/number", 5)
     held.proxy.let_go()

@@ -113,7 +113,7 @@ def test_verify_says_where_they_differ(written, damage, mention):
 
 
 def test_verify_beside_writers(serve, database_url):
-    """Verify sees one moment, whatever is written meanwhile."""
+    """`log verify` reads one snapshot in spite of concurrent writes."""
     rest = serve().unique()
     stop = threading.Event()
 
@@ -141,7 +141,7 @@ def test_the_log_of_a_running_dev(dev, at):
 
 
 def test_the_changes_in_sql_are_plain_json(written):
-    """What the documentation promises to SQL readers; U+0000 cannot be in jsonb, so the column is json."""
+    """The documentation promises plain JSON to SQL readers; jsonb cannot have U+0000, so the column is json."""
     rest, url, _ = written
     kind = sql.rows(url, "SELECT data_type FROM information_schema.columns "
                     "WHERE table_schema = 'pathmirror' AND table_name = 'log' AND column_name = 'changes'")

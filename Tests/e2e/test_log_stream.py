@@ -1,4 +1,4 @@
-"""`/.log`: the raw log, by the read side of the protocol of durable streams."""
+"""`/.log`: the raw log, by the read side of the Durable Streams protocol."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ def gateway(serve):
 
 
 def write(gateway, *values, path: str = "a"):
-    """Writes one after another; their seqs."""
+    """Writes the values one after another; returns the seqs."""
     return [gateway.rest.set(path, value).seq for value in values]
 
 
@@ -54,7 +54,7 @@ def test_catching_up_and_then_live(gateway):
 def test_live_only(gateway):
     write(gateway, 1, 2)
     with LogStream(gateway.port, offset="now") as stream:
-        # Nothing of before, and then a sign of life.
+        # No earlier entries, and then a keep-alive comment.
         assert stream.event()[0] == "control"
         assert stream.raw().startswith(":")
         write(gateway, 3)
@@ -66,17 +66,17 @@ def test_up_to_the_head(gateway):
     write(gateway, None, True)
     lines = read_all(gateway.rest)
     assert seqs(lines) == [1, 2, 3]
-    # The lines are those of `replay log`: files of both say the same.
+    # The lines equal those of `replay log`.
     replayed = cli.objects(cli.succeeds("replay", "log", "--from", "1", "--database-url", gateway.database_url))
     assert replayed == lines
-    # A request that names no place begins with the oldest.
+    # A request without an offset begins with the oldest entry.
     assert ask(gateway.rest).json() == lines
 
 
 def test_an_empty_log(gateway):
     answer = ask(gateway.rest, ns="default")
     assert answer.status == 200 and answer.json() == [] and answer.headers["X-Pathmirror-Seq"] == "0"
-    # No place of it holds the namespace's key, with which the ids of stream events are signed.
+    # No part of the offset contains the namespace's key, which signs the ids of stream events.
     assert {ask(gateway.rest, method, **params).headers["Stream-Next-Offset"] for method in ("GET", "HEAD")
             for params in ({}, {"offset": "now"}, {"offset": "now", "live": "long-poll"})} == {after(0)}
 
@@ -98,7 +98,7 @@ def test_an_import_comes_in_parts(gateway, scratch):
     (scratch / "big.json").write_text(json.dumps({"in": big, "other": 1}))
     write(gateway, 1)
     cli.succeeds("import", scratch / "big.json", "--path", "/bulk", "--database-url", gateway.database_url)
-    # In several answers: a place inside an entry is one to go on from.
+    # In several answers: an offset inside an entry is valid for the next request.
     answers = ask_all(gateway.rest)
     lines = [line for answer in answers for line in answer.json()]
     assert len(answers) > 2
@@ -126,7 +126,7 @@ def test_an_entry_that_is_larger_than_a_slice(gateway):
     assert sorted(set(seqs(lines))) == [1, 2, 3]
     with LogStream(gateway.port) as stream:
         assert [stream.next() for _ in lines] == lines
-    # Narrowed to another place it is not even seen.
+    # Another path does not see the entry at all.
     assert read_all(gateway.rest, path="/b") == []
 
 
@@ -136,7 +136,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(serve):
     write(gateway, *[f"{number} {value}" for number in range(100)])
     with LogStream(gateway.port, buffer=4096), LogStream(gateway.port, offset=after(100)) as other:
         wait_until(lambda: gateway.metric("pathmirror_log_readers") == 1, "the stream to be cut off")
-        # One that waits for entries is not taken for one that reads nothing.
+        # A reader that waits for entries does not count as stalled.
         write(gateway, 1)
         assert other.next()["seq"] == 101
 
@@ -148,7 +148,7 @@ def test_a_slow_reader_gets_everything_and_holds_nobody_up(serve):
         write(gateway, *[f"{number} {value}" for number in range(150)])
         taken = seqs(stream.next() for _ in range(150))
     assert taken == list(range(1, 151))
-    # Somebody who reads nothing holds nobody up.
+    # A stalled reader blocks no other reader.
     with LogStream(gateway.port, buffer=4096), LogStream(gateway.port, offset=after(149)) as other:
         assert other.next()["seq"] == 150
         write(gateway, 1)
@@ -181,7 +181,7 @@ def test_a_place_of_another_history(gateway):
 
 
 def test_a_copy_begins_with_the_tree(gateway):
-    """A copy that is made of the tree and of the log from a place before it is the tree."""
+    """The tree and the log from an earlier offset fold to the current tree."""
     write(gateway, 1, 2)
     head = ask(gateway.rest, "HEAD")
     write(gateway, 3, path="b")
@@ -211,7 +211,7 @@ def test_pruned_entries(gateway):
 
 
 def test_retention_removes_what_a_slow_reader_has_not_read(serve):
-    """The stream ends; the next request says why, and nothing was left out of what was read."""
+    """The stream ends; the next request gives the reason, and the lines so far have no gap."""
     gateway = serve("--stream-buffer", "64KiB")
     value = "x" * 200_000
     write(gateway, *[f"{number} {value}" for number in range(150)])
@@ -240,15 +240,14 @@ def test_retention_removes_an_import_inside_of_which_a_reader_is(gateway, scratc
     places = [answer.headers["Stream-Next-Offset"] for answer in ask_all(gateway.rest)]
     places = [place for place in places if place.startswith(f"{0:019}_")]
     assert len(places) > 1
-    # Of another history, of none, and beyond the last part: no part of the import is given.
-    # A signature may contain underscores.
+    # Offsets of another history, of none, and after the last part return no part of the import. A signature may contain underscores.
     *position, signature = places[0].split("_", 3)
     position = "_".join(position)
     for wrong in (position + "_AAAAAAAAAAAAAAAAAAAAAA", position + "_", f"{0:019}_{9_999:010}_{5:010}_{signature}"):
         for live in ({}, {"live": "long-poll"}, {"live": "sse"}):
             answer = ask(gateway.rest, offset=wrong, **live)
             assert answer.status == 410 and "X-Pathmirror-Oldest-Seq" not in answer.headers, wrong
-    # Parts are gone before their entry: what a reader may see whose question comes in between.
+    # Parts are removed before their entry, which a reader may see in between.
     for statement in ("UPDATE pathmirror.namespace SET retained_from = 2", "DELETE FROM pathmirror.log_part", "DELETE FROM pathmirror.log WHERE seq = 1"):
         sql.execute(gateway.database_url, statement)
         if statement.startswith("DELETE"):
@@ -258,11 +257,11 @@ def test_retention_removes_an_import_inside_of_which_a_reader_is(gateway, scratc
     assert seqs(read_all(gateway.rest)) == [2]
 
 
-# Whatever happens to connections
+# Lost connections
 
 
 def test_connections_to_the_database_that_are_lost_at_any_moment(gateway):
-    """Answers are whole or refusals, and streams end or go on: nothing is left out, given twice or given in another order."""
+    """Answers are complete or refusals, and streams end or continue: no entry is skipped, repeated or reordered."""
     write(gateway, *range(1, 1_501))
     done, ended = threading.Event(), []
 
@@ -346,7 +345,7 @@ def test_its_client_follows(gateway, live):
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
-    wait_until(lambda: got == [1, 2], "what there was")
+    wait_until(lambda: got == [1, 2], "the existing entries")
     for value in range(3, 7):
         write(gateway, value)
     assert done.wait(20) and got == [1, 2, 3, 4, 5, 6]
@@ -473,7 +472,7 @@ def test_bad_parameters(gateway, params):
 
 @pytest.mark.parametrize("seq", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1])
 def test_seqs_near_where_numbers_end(gateway, seq):
-    """The gateway outlives them."""
+    """The gateway survives extreme offsets."""
     write(gateway, 1)
     for params in ({"offset": after(seq)}, {"offset": after(seq), "live": "long-poll"}, {"offset": after(seq), "live": "sse"},
                    {"offset": after(seq) + "AAAA"}, {"offset": f"{seq:019}_{2**31 - 1:010}_{0:010}_"}):
@@ -499,7 +498,7 @@ def test_unknown_parameters_are_ignored(gateway):
 
 
 def test_what_the_headers_let_pages_do(gateway):
-    """Pages with `Cross-Origin-Embedder-Policy: require-corp` may read it, and its errors."""
+    """Pages with `Cross-Origin-Embedder-Policy: require-corp` may read the log and its errors."""
     write(gateway, 1)
     for answer in (ask(gateway.rest, offset="-1"), ask(gateway.rest, "HEAD"), ask(gateway.rest, offset="x"), ask(gateway.rest, offset="-1", ns="nowhere")):
         assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin", answer.status
@@ -509,7 +508,7 @@ def test_what_the_headers_let_pages_do(gateway):
 
 @pytest.mark.parametrize("params", [{}, {"offset": "-1"}, {"offset": "now", "live": "long-poll"}, {"offset": "-1", "live": "sse"}])
 def test_reading_a_log_makes_no_namespace(serve, params):
-    """Also where namespaces are made by being used, as `pathmirror dev` does."""
+    """A read creates no namespace, even if uses create namespaces, as in `pathmirror dev`."""
     gateway = serve("--create-namespaces")
     for method in ("GET", "HEAD"):
         assert ask(gateway.rest, method, ns="not-there-yet", **params).status == 404
@@ -526,7 +525,7 @@ def test_other_methods_and_namespaces(gateway):
     assert ask(gateway.rest, offset="-1", ns="nowhere").status == 404
 
 
-# Who may
+# Rights
 
 
 def minted(scratch, *words) -> dict:
@@ -576,7 +575,7 @@ def test_streams_end_with_their_credential(gateway):
     with LogStream(gateway.port, headers) as stream:
         assert stream.status == 200 and stream.next()["seq"] == 1
         assert stream.next() is None
-    # Long before it would have ended by itself.
+    # Long before the stream would have ended by itself.
     assert time.time() < now + 30
     assert ask(gateway.rest, headers=headers).status == 401
 
@@ -639,7 +638,7 @@ def test_a_feeds_token_reads_no_longer_than_its_feed_lets_it(gateway, scratch, c
     feed = Feed(gateway.rest, headers=ADMIN).make("/orders/{order_id}")
     with LogStream(gateway.port, minted(scratch, "--feed", feed.name)) as stream, LogStream(gateway.port) as other:
         assert stream.status == 200
-        # The same place is no reason.
+        # A change that keeps the path ends no stream.
         feed.apply("/orders/{order_id}/status")
         time.sleep(3)
         write(gateway, 1, path="orders/o1")
@@ -649,7 +648,7 @@ def test_a_feeds_token_reads_no_longer_than_its_feed_lets_it(gateway, scratch, c
         write(gateway, "tango-4711", path="orders/o1")
         while (line := stream.raw()) is not None:
             assert "tango" not in line
-        # Administrators' go on.
+        # Administrators' streams continue.
         assert [other.next()["seq"], other.next()["seq"]] == [1, 2]
 
 

@@ -35,7 +35,7 @@ def test_many_that_migrate_at_once_migrate_once(database_url, scratch, logs):
 
 
 def migration_table(url: str) -> tuple[str, str]:
-    """(table, version column) of the migrations that were run, whatever they are called."""
+    """(table, version column) of the recorded migrations, found without their names."""
     return sql.rows(url, "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'pathmirror' "
                     "AND table_name LIKE '%%migration%%' AND data_type IN ('integer', 'bigint') ORDER BY ordinal_position LIMIT 1")[0]
 
@@ -61,7 +61,7 @@ def test_a_newer_schema_is_refused(database_url, scratch, logs):
 def test_a_wrong_database_is_explained_without_its_password(scratch, logs):
     gateway = start_serve("postgresql://someone:hunter2secret@127.0.0.1:1/none", scratch, logs, wait=False)
     try:
-        # It may go on trying, but it says so, and it says that it is not ready.
+        # The gateway may retry, but it logs the reason, and is not ready.
         wait_until(lambda: gateway.process.stderr().strip(), "an explanation")
         assert not gateway.ready()
         assert "hunter2secret" not in gateway.process.stderr() + gateway.process.stdout()

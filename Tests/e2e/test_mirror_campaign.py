@@ -1,4 +1,4 @@
-"""Some rounds of `make campaign NAME=mirrors`, and that it can fail: a table that is wrong in one place is found, whatever the place."""
+"""Some rounds of `make campaign NAME=mirrors`, and a check that the campaign can fail: it detects any single wrong value of a table."""
 
 import os
 
@@ -10,7 +10,7 @@ from mirror_campaign.world import World
 
 SEED = int(os.environ.get("PATHMIRROR_E2E_CAMPAIGN_SEED", 5))
 ROUNDS = int(os.environ.get("PATHMIRROR_E2E_CAMPAIGN_ROUNDS", 5))
-# By what a table keeps, statements that each make one of its rows wrong. `{row}` is that row.
+# By kind of table, statements that each make one row wrong. `{row}` is that row.
 PLANTED = {
     None: ["delete from {table} where {row}", "update {table} set _misfits = array['c9'] where {row}",
            "update {table} set _updated_at = coalesce(_updated_at, now()) + interval '1 hour' where {row}"],
@@ -23,7 +23,7 @@ VERSIONS = ["delete from pathmirror.mirror_version", "update pathmirror.mirror_v
 
 
 def notices(world, url, table, statement):
-    """The table is wrong for as long as nobody looks; then it is as before."""
+    """Makes the table wrong during one check, which must fail; restores it afterwards."""
     sql.autocommit(url, f"create table public.before as select * from {table}", statement)
     try:
         with pytest.raises(Difference):
@@ -47,7 +47,7 @@ def test_a_minute_of_the_campaign_and_every_planted_mistake(own_postgres, scratc
                 for statement in statements if kind else []:
                     notices(world, url, kind.table, statement.format(table=kind.table, row=f"ctid = (select min(ctid) from {kind.table})"))
                     planted += 1
-        # What records were is compared of mirrors that keep all of it.
+        # The campaign compares former records only for mirrors that keep all of them.
         whole = "where mirror in (select mirror from pathmirror.mirror_cursor where definition ->> 'keeps' is not null)"
         for table, statements, which in (("mirror_error", ERRORS, ""), ("mirror_version", VERSIONS, whole)):
             for statement in statements:

@@ -38,7 +38,7 @@ def test_csv_has_what_the_table_has(mirrored):
     assert rows["a"]["title"] == ROWS["a"]["title"] and rows["a"]["star_count"] == "9007199254740993"
     assert rows["a"]["created_at"] == "2023-11-14 22:13:20+00" and json.loads(rows["a"]["rest"]) == {"extra": {"q": [1, 2]}}
     assert (rows["c"]["author"], rows["c"]["title"]) == ("\x01\x02\\.", "\\.")
-    # An empty text is told from none, for those who look.
+    # The export distinguishes an empty text from none.
     assert 'bob,"",0,,' in text
     assert len(rows) == mirrored.rows("select count(*) from mirror.posts")[0][0] == 3
 
@@ -66,17 +66,17 @@ def test_later_exports_have_what_was_written_since(mirrored, scratch):
     assert [(row["post_id"], int(row["_seq"])) for row in sorted(rows, key=lambda row: row["_seq"])] == [("c", seq), ("b", seq + 1), ("d", seq + 2)]
     head = mirrored.rows("select seq from pathmirror.mirror_status")[0][0]
     assert [json.loads(line)["post_id"] for line in export(mirrored, "--since", str(head), "--format", "jsonl").splitlines()] == ["d"]
-    # What is repaired without another write is exported, too.
+    # The export includes rows that were repaired without a write.
     sql.execute(mirrored.url, "update mirror.posts set title = 'damaged' where post_id = 'b'")
     cli.succeeds("replay", "mirror", "posts", "--from", "1", "--database-url", mirrored.url)
     assert {"b", "d"} <= {json.loads(line)["post_id"] for line in export(mirrored, "--since", str(head), "--format", "jsonl").splitlines()}
-    # A mark of another log would export nothing for ever.
+    # A mark of another log would make all exports empty for ever.
     refused = mirrored.command("mirror", "export", "posts", "--since", "99999")
     assert refused.returncode == 1 and refused.stdout == "" and "There is no entry 99999: the head is " in refused.stderr
 
 
 def test_an_export_beside_rebuilds_is_whole(mirrored):
-    """A table that takes another's place has its rows from the beginning, for whoever looks."""
+    """A table that replaces another one has all rows from the beginning."""
     mirrored.apply(POSTS)
     fill(mirrored, **{f"p{number}": {"author": "ada", "title": str(number)} for number in range(50)})
     is_done = threading.Event()
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(mirrored, scratch):
     assert done.returncode == 2 and '--format is csv or jsonl, not "parquet".' in done.stderr
     done = mirrored.command("mirror", "export", "posts", "-o", scratch / "missing" / "file")
     assert done.returncode == 1 and "can't be written" in done.stderr
-    # As while its table is made for the first time.
+    # As during the first build of its table.
     mirrored.run("pause", "posts")
     sql.execute(mirrored.url, "delete from pathmirror.mirror_cursor", "drop table mirror.posts")
     done = mirrored.command("mirror", "export", "posts")
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_said(mirrored, scratch):
 
 
 def test_duckdb_makes_parquet_of_it(mirrored, scratch):
-    """The recipe of the documentation."""
+    """Tests the recipe of the documentation."""
     mirrored.apply(POSTS)
     fill(mirrored, **ROWS)
     lines, parquet = scratch / "posts.jsonl", scratch / "posts.parquet"
@@ -128,7 +128,7 @@ def test_duckdb_makes_parquet_of_it(mirrored, scratch):
     rows = duckdb.sql(f"select post_id, author, title, star_count, tags, epoch(created_at) from '{parquet}' order by post_id").fetchall()
     assert rows == mirrored.rows("select post_id, author, title, star_count, tags, extract(epoch from created_at)::float8 from mirror.posts order by post_id")
 
-    # What a program finds in it that is not DuckDB.
+    # The file as a program other than DuckDB reads it.
     table = pyarrow.parquet.read_table(parquet).sort_by("post_id")
     assert {field.name: field.type for field in table.schema if field.name != "rest"} == {
         "post_id": pyarrow.string(), "author": pyarrow.string(), "title": pyarrow.string(), "star_count": pyarrow.int64(),

@@ -1,4 +1,4 @@
-"""Histories of mirrors, as somebody asks them: what did this look like on Monday, who changed this, what is gone."""
+"""Histories of mirrors, by the questions of their users: a former state, the author of a change, removed records."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ def put(mirrored, path, value, method="PUT"):
 
 
 def now(mirrored) -> str:
-    """A moment between what was written and what will be."""
+    """A time between earlier and later writes."""
     moment = mirrored.rows("select clock_timestamp()::text, pg_sleep(0.01)::text")[0][0]
     return moment
 
@@ -34,7 +34,7 @@ def test_what_it_looked_like_and_who_changed_it(mirrored, scratch, logs):
     put(mirrored, "/posts/p1/title", "Won")
     put(mirrored, "/posts/p2", None)
     tuesday = now(mirrored)
-    # A gateway that goes and one that comes: nothing is lost, nothing twice.
+    # One gateway ends and another starts: no entry is lost or doubled.
     mirrored.gateway.process.send(signal.SIGKILL)
     again = start_serve(mirrored.url, scratch, logs, name="again")
     try:
@@ -62,7 +62,7 @@ def test_columns_change_and_the_past_has_them(mirrored):
     put(mirrored, "/posts/p1", {"author": "ada", "title": "One", "mood": "low"})
     put(mirrored, "/posts/p1/mood", "high")
     mirrored.apply(KEPT)
-    assert mirrored.rows("select count(*) from mirror.posts_versions") == [(2,)]  # The rest has the mood.
+    assert mirrored.rows("select count(*) from mirror.posts_versions") == [(2,)]  # The column `rest` has the mood.
     plan = mirrored.apply({**KEPT, "columns": {**POSTS["columns"], "mood": "text"}})
     assert [one["action"] for one in plan] == ["rebuild", "rebuild"]
     assert mirrored.rows("select mood, _current from mirror.posts_versions order by _seq") == [("low", False), ("high", True)]

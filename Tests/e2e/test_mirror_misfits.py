@@ -1,4 +1,4 @@
-"""pathmirror.mirror_misfit: why a value is NULL, for who may read the table."""
+"""pathmirror.mirror_misfit: the reason for a NULL, for readers of the table."""
 
 import json
 
@@ -17,7 +17,7 @@ JOINED = """
 
 @pytest.fixture
 def reader(mirrored):
-    """A connection that may read, and no more."""
+    """A connection of a role that may only read."""
     with psycopg.connect(mirrored.url, autocommit=True) as connection:
         connection.execute("set role pathmirror_reader")
         yield connection
@@ -45,7 +45,7 @@ def test_a_reader_sees_why_a_value_is_null(mirrored, reports):
     put(mirrored, "/posts/bad%20one/title.json", "Notes")
     mirrored.caught_up()
     assert [row[0] for row in reports(JOINED)] == ["good", "é"]
-    # Those of an earlier table are not shown.
+    # The view omits the errors of an earlier table.
     mirrored.apply({**POSTS, "columns": {**POSTS["columns"], "star_count": {"type": "text", "path": "starCount"}}})
     assert [row[0] for row in reports(JOINED)] == ["good"]
 
@@ -64,7 +64,7 @@ def test_a_row_that_is_left_out_has_no_column(mirrored, reports):
     mirrored.apply({**POSTS, "keys": {"post_id": "bigint"}})
     put(mirrored, "/posts/x.json", {"author": "a"})
     mirrored.caught_up()
-    # The record has more than the table shows: its value is not told.
+    # The record has more than the table shows, so the view omits its value.
     assert reports("select key, column_name, value, reason from pathmirror.mirror_misfit") == [
         ({"post_id": "x"}, None, None, "the key post_id is not a bigint as PostgreSQL writes it")]
 
@@ -81,14 +81,14 @@ def test_who_may_not_read_the_table_sees_nothing_of_it(mirrored, reader, reports
                    "$$ begin raise notice '%', $1; return true; end $$")
     assert reports(mirrors) == [("posts",), ("user_posts",)]
     sql.execute(mirrored.url, "revoke select on mirror.posts from pathmirror_reader")
-    # Nor does a function of the reader's own, which costs less than asking for rights.
+    # A function of the reader, which costs less than the check of rights, gets no rows either.
     assert reports(f"{mirrors.replace(' order', ' where pg_temp.tell(value) order')}") == [("user_posts",)]
     assert told == ['"open"']
     sql.execute(mirrored.url, "grant select on mirror.posts to pathmirror_reader", "revoke usage on schema mirror from pathmirror_reader")
     assert reports(mirrors) == [("user_posts",)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         reports("select * from pathmirror.mirror_error")
-    # Of a table that shows each reader some rows only, the view shows none.
+    # The view shows no rows of a table with row security.
     sql.execute(mirrored.url, "alter table other.user_posts enable row level security",
                 "create policy own on other.user_posts for select to pathmirror_reader using (uid = 'u1')")
     assert reports(mirrors) == [] and reports("select uid from other.user_posts") == [("u1",)]
@@ -104,7 +104,7 @@ def test_another_database_has_the_view_too(mirrored, postgres):
     with psycopg.connect(other) as connection:
         connection.execute("set role pathmirror_reader")
         assert connection.execute("select count(*) from pathmirror.mirror_misfit").fetchone() == (1,)
-    # Who makes a home of that database later gets the same view.
+    # `migrate up` in that database keeps the view.
     cli.succeeds("migrate", "up", "--database-url", other)
     assert len(sql.rows(other, "select * from pathmirror.mirror_misfit")) == 1
     mirrored.run("drop", "posts", "--yes")

@@ -1,9 +1,8 @@
-"""Random mirrors and random writes while gateways, the mirrors' database sessions and commands are killed with kill -9.
+"""Random mirrors and random writes while gateways, the mirrors' database sessions and commands are killed with SIGKILL.
 
-Whenever one looks, each table is the projection of the tree at its cursor: the tree is made of the log's entries, and the
-projection of the tree, by `oracle.mirror`, which shares nothing with the program. PATHMIRROR_E2E_MIRROR_SEEDS and
-PATHMIRROR_E2E_MIRROR_ROUNDS change the dice and how long it goes on.
-"""
+At every check, each table is the projection of the tree at its cursor. The tree follows from the log's entries, and the projection from
+`oracle.mirror`, which shares no code with the program. PATHMIRROR_E2E_MIRROR_SEEDS and PATHMIRROR_E2E_MIRROR_ROUNDS change the seeds and
+the number of rounds."""
 
 import http.client
 import json
@@ -86,9 +85,9 @@ class Dice(random.Random):
         return definition if target is None else {**definition, "target": target}
 
     def request(self) -> tuple[str, str, object]:
-        """Method, path and value of a write."""
+        """The method, path and value of a write."""
         kind = self.randrange(10)
-        # Seldom all of it, or there would never be much.
+        # Writes of the whole tree are rare, or the tree stays small.
         least = 0 if self.random() < 0.03 else 1 if self.random() < 0.2 else 2
         if kind == 0:
             return "DELETE", self.path(4, least), None
@@ -106,14 +105,14 @@ class Dice(random.Random):
 
 
 class World:
-    """Two gateways on a PostgreSQL that may be killed, and what is known of its log."""
+    """Two gateways on a PostgreSQL that may be killed, and the known part of its log."""
 
     def __init__(self, seed: int, cluster, scratch, logs):
         self.seed, self.dice, self.cluster, self.scratch, self.logs = seed, Dice(seed), cluster, scratch, logs
         self.url, self.other = cluster.create_database(), cluster.create_database()
         self.gateways = [self.gateway(), self.gateway()]
         self.trees, self.checks, self.rows, self.done = [None], 0, 0, []
-        # Each of them once at least, then by chance.
+        # Each fault at least once, then at random.
         self.to_come = self.dice.sample(self.happenings(), len(self.happenings()))
 
     def gateway(self):
@@ -124,7 +123,7 @@ class World:
             gateway.sweep()
 
     def write(self, requests):
-        """Whether a write is done or not may stay unknown: the log knows."""
+        """Writes. The outcome may stay unknown: the log has it."""
         for number, (method, path, value) in enumerate(requests):
             gateway = self.gateways[number % len(self.gateways)]
             body = None if method == "DELETE" else json.dumps(value).encode()
@@ -135,7 +134,7 @@ class World:
                 continue
 
     def query(self, url, text):
-        """One snapshot of a database that may be coming up again."""
+        """Reads one snapshot of a database that may be restarting."""
         def attempt():
             try:
                 with psycopg.connect(url) as connection:
@@ -148,7 +147,7 @@ class World:
         return wait_until(attempt, "PostgreSQL to answer", 40)[0]
 
     def tree(self, seq):
-        """The tree after an entry, from the log and nothing else."""
+        """Returns the tree after an entry, from the log alone."""
         if seq >= len(self.trees):
             entries = self.query(self.url, lambda connection: connection.execute(
                 "select seq, changes::text from pathmirror.log where seq >= %s order by seq", [len(self.trees)]).fetchall())
@@ -161,7 +160,7 @@ class World:
         return self.trees[seq]
 
     def check(self):
-        """Every table against its projection; definition, cursor, rows and errors in one snapshot."""
+        """Compares every table with its projection; definition, cursor, rows and errors are of one snapshot."""
         for url in (self.url, self.other):
             for found in self.query(url, tables):
                 definition, seq, rows, errors = found
@@ -174,7 +173,7 @@ class World:
                 self.checks += 1
                 self.rows += len(rows)
 
-    # MARK: what happens
+    # MARK: faults and changes
 
     def command(self, *words):
         return cli.command(*words, "--database-url", self.url)
@@ -217,12 +216,12 @@ class World:
         self.sessions("pg_terminate_backend(pid)")
 
     def killed_session(self):
-        """kill -9 of a server process that writes a mirror: PostgreSQL then ends all others and recovers."""
+        """Kills a server process that writes a mirror with SIGKILL: PostgreSQL then ends all others and recovers."""
         found = wait_until(lambda: self.sessions("pid"), "a session that runs mirrors", 60)
         try:
             os.kill(self.dice.choice(sorted(found))[0], signal.SIGKILL)
         except ProcessLookupError:
-            # It has just ended by itself.
+            # The process has just ended by itself.
             pass
 
     def sessions(self, what):
@@ -237,7 +236,7 @@ class World:
         self.command("mirror", "errors", f"m{self.dice.randrange(4)}", "--retry")
 
     def nothing(self):
-        """Only writes."""
+        """Makes no fault: writers continue for a while."""
 
     def happenings(self) -> list:
         return [self.applied, self.killed_apply, self.replayed, self.replayed_in_part, self.killed_replay, self.killed_gateway,
@@ -276,7 +275,7 @@ def tables(connection) -> list:
             raise AssertionError(f"no table {table}") from error
         if not connection.execute(
                 "select 1 from pg_class where oid = to_regclass(%s) and relname = %s", [f'"{schema}"."{table}"', table]).fetchone():
-            # Swapped since the snapshot, to which the new table is empty.
+            # The table was swapped since the snapshot, in which the new table is empty.
             continue
         for row in values:
             own = row[len(keys):-1]
@@ -316,7 +315,7 @@ def test_tables_are_the_projection_of_the_tree_at_their_cursors(seed, own_postgr
         for url in (world.url, world.other):
             assert sql.rows(url, "select relname from pg_class where relname ~ '^_(build|old)'") == []
         print(f"seed {seed}: {head} entries, {world.checks} tables of {world.rows} rows compared; {world.done}")
-        # There was something to compare: how much varies with the seed and with time.
+        # The tables had rows to compare: the number varies with the seed and with time.
         assert world.rows > ROUNDS
     finally:
         world.end()

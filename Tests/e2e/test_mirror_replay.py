@@ -1,4 +1,4 @@
-"""`replay mirror`, and `log verify` of mirrors: tables that were damaged are found, and made right under load."""
+"""`replay mirror`, and `log verify` of mirrors: both find damaged tables, and the replay repairs them under load."""
 
 import json
 import os
@@ -221,12 +221,12 @@ def test_dropping_a_mirror_takes_a_killed_rebuild_with_it(posts, logs):
 
 
 def test_a_new_table_that_is_wrong_never_takes_the_others_place(posts, logs):
-    """The new table is damaged between its being filled and its being compared."""
+    """The new table is damaged between its fill and its comparison."""
     posts.rest.put("posts", {f"p{number}": {"author": "ada", "title": "t"} for number in range(40)})
     posts.caught_up()
     process = Process([pathmirror(), "replay", "mirror", "posts", "--rate", "20", "--database-url", posts.url], "replay", logs)
     table = wait_until(lambda: posts.rows(BUILDS), "the new table")[0][0]
-    # Its rows are seen when all of them are there; then it is compared, at the same rate.
+    # All rows become visible at the end of the fill; the comparison follows at the same rate.
     wait_until(lambda: posts.rows(f"update {table} set title = 'wrong' where post_id = 'p9' returning 1"), "its rows", 30)
     assert process.wait(60) == 1
     assert 'row post_id "p9": title differs' in process.stderr() and "the old table stays in place" in process.stderr()
@@ -296,7 +296,7 @@ def test_a_part_of_the_log_is_applied_again(posts):
     assert titles(posts)["b"] == "wrong"
     said = posts.run_replay("posts", "--from", str(first))
     assert (said["from"], said["to"]) == (first, first + 2)
-    # What was written since is right; what was not stays as it was.
+    # Rows with later writes are right, and the other rows are unchanged.
     assert titles(posts) == {"a": "wrong", "b": "again", "d": "wrong", "f": "F"}
     assert posts.rows("select 'mirror.posts'::regclass::oid") == oid
     assert 'row post_id "a": title differs' in posts.command("log", "verify").stdout
@@ -312,7 +312,7 @@ def test_a_part_of_the_log_from_a_time_and_one_that_is_not_read_yet(posts):
     sql.execute(posts.url, "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00Z' + seq * interval '1 min'")
     said = posts.run_replay("posts", "--from", "2026-01-31T12:02:30Z", "--dry-run")
     assert (said["from"], said["to"]) == (3, seq)
-    # A mirror that is behind has what it has not read applied too.
+    # The replay also applies the unread entries of a mirror that lags.
     assert posts.run_replay("posts", "--from", "head")["from"] == seq
     assert titles(posts)["a"] == "unread"
     posts.run("resume", "posts")
@@ -368,13 +368,13 @@ def test_a_killed_application_of_a_part_changes_nothing(posts, logs):
     posts.verify()
 
 
-# MARK: errors, bounded
+# MARK: limits for errors
 
 def test_errors_past_the_limit_are_counted_and_rows_marked(mirrored):
     limited = {**POSTS, "keep errors": 3}
     mirrored.apply(limited)
     for number in range(5):
-        # One after another, as a batch has no order.
+        # One after another, because the writes of a batch have no order.
         mirrored.rest.put(f"posts/p{number}", {"author": "ada", "starCount": "many"})
         mirrored.caught_up()
     counts = "select errors, unkept_errors from pathmirror.mirror_status"
@@ -384,7 +384,7 @@ def test_errors_past_the_limit_are_counted_and_rows_marked(mirrored):
     assert (status["errors"], status["unkeptErrors"]) == (3, 2)
     finished = mirrored.command("mirror", "errors", "posts")
     assert len(finished.stdout.splitlines()) == 3 and "2 more errors were found and not stored" in finished.stderr
-    # What is known is brought up to date; what is repaired makes room.
+    # Known errors are updated, and repaired ones make room.
     mirrored.rest.put("posts/p0/starCount", "more")
     mirrored.rest.put("posts/p1/starCount", 7)
     mirrored.rest.put("posts/p4/starCount", "few")
@@ -397,7 +397,7 @@ def test_errors_past_the_limit_are_counted_and_rows_marked(mirrored):
     mirrored.rest.put("posts/p6", {"author": "ada", "starCount": "x"})
     mirrored.caught_up()
     assert mirrored.rows(counts) == [(4, 3)]
-    # A new table counts anew, in whatever way it comes to its rows.
+    # A new table counts its errors again, whatever the source of its rows.
     assert mirrored.run_replay("posts")["misfits"] == 6
     assert mirrored.rows(counts) == [(4, 2)]
     mirrored.verify()
@@ -419,7 +419,7 @@ READER = "select has_table_privilege('pathmirror_reader', 'mirror.{0}', 'select'
 
 
 def test_the_reporting_role_may_read_mirrors_wherever_they_are(mirrored, postgres):
-    """Roles belong to the whole cluster: the other database has it as well."""
+    """Roles belong to the whole cluster: the other database has the role as well."""
     other = postgres.create_database()
     mirrored.apply(POSTS, {**USER_POSTS, "target": other})
     mirrored.rest.put("posts/a", {"author": "ada"})

@@ -1,4 +1,4 @@
-"""Mirrors: typed tables that follow the tree, seen as an analyst and an operator see them."""
+"""Mirrors: typed tables that follow the tree, from the view of an analyst and an operator."""
 
 import json
 import os
@@ -72,9 +72,9 @@ def test_a_filter_makes_a_mirror_of_a_part(mirrored):
     mirrored.apply(open_posts)
     posts = "select post_id from mirror.posts order by 1"
     assert mirrored.rows(posts) == [("a",)]
-    # What the filter leaves out has no errors either.
+    # Records that the filter excludes have no errors either.
     assert mirrored.run("errors", "posts") == ""
-    # A change deep inside takes a record in, another one out.
+    # A change of a descendant includes one record and excludes another.
     mirrored.rest.send("PATCH", "/posts.json", b'{"a/status": "closed", "b/status": "open", "new/status": "open", "new/author": "d"}')
     mirrored.caught_up()
     assert mirrored.rows(posts) == [("b",), ("new",)]
@@ -186,7 +186,7 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     assert mirrored.rows(indexes) == kept
     mirrored.run_replay("posts")
     assert mirrored.rows(indexes) == kept
-    # Of a column that is gone, or has a type that the index can't have.
+    # Indexes of a removed column, or of a type that the index does not support.
     changed["columns"] = {**changed["columns"], "star_count": {"type": "text", "path": "starCount"}}
     finished = mirrored.command("mirror", "apply", mirrored.file(changed), "--yes")
     assert finished.returncode == 0, finished.stderr
@@ -194,20 +194,20 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     assert "mirror.posts: The index By USING (title)  can't be created on the new table: " in finished.stderr
     left = [name for name, _ in kept if name not in ("posts_count", "By USING (title) ")]
     assert [row[0] for row in mirrored.rows(indexes)] == left
-    # Another schema, and a row that an index can't hold: it is left out, as an index of the definition would have it.
+    # Another schema, and a row that the index cannot hold: the build omits the index, as it does for an index of the definition.
     mirrored.rest.put("posts/twin", {"author": "a1", "title": "T1"})
     mirrored.apply({**changed, "table": "other.posts"})
     assert [row[0] for row in mirrored.rows(indexes.replace("'mirror'", "'other'"))] == left
     mirrored.caught_up()
     assert mirrored.rows("select count(*) from other.posts") == [(20,)]
     assert mirrored.rows("select column_name, key ->> 'post_id' in ('twin', 'p1') from pathmirror.mirror_misfit") == [(None, True)]
-    # By the name that its maker gave it, although it had another one when it refused the row.
+    # The error has the index's own name, although the index had another name when it refused the row.
     (reason,), = mirrored.rows("select reason from pathmirror.mirror_misfit")
     assert reason == 'the table refuses the row: duplicate key value violates unique constraint "once"'
 
 
 def test_what_is_not_about_the_definition_ends_the_build(mirrored):
-    """A full disk, a cancellation: an index made by hand is not given up for these."""
+    """A full disk or a cancellation does not remove a user's index."""
     mirrored.apply(POSTS)
     mirrored.rest.put("posts/a", {"author": "ada"})
     mirrored.caught_up()
@@ -251,12 +251,12 @@ def test_policies_and_rights_on_columns_outlive_a_rebuild(mirrored):
         assert connection.execute("select post_id, author from mirror.posts").fetchall() == [("a", "ada")]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("select title from mirror.posts")
-    # Rights on columns are rights: the role does not get the whole table where it was never granted that.
+    # Rights on columns stay rights on columns: the role does not get the whole table.
     sql.execute(mirrored.url, "update pg_class set relacl = null where oid = 'mirror.posts'::regclass")
     mirrored.run_replay("posts")
     assert mirrored.rows("select has_table_privilege('pathmirror_reader', 'mirror.posts', 'select'), "
                          "has_column_privilege('pathmirror_reader', 'mirror.posts', 'author', 'select')") == [(False, True)]
-    # A policy that does not fit is not left out in silence.
+    # A policy that does not fit is reported.
     columns = {name: column for name, column in POSTS["columns"].items() if name != "author"}
     finished = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "columns": columns, "indexes": []}), "--yes")
     assert finished.returncode != 0 and "The policy adas for the rows of mirror.posts" in finished.stderr
@@ -286,7 +286,7 @@ def test_a_build_and_a_change_in_place_exclude_one_another(mirrored):
         finished = mirrored.command("mirror", "apply", mirrored.file(renamed), "--yes")
         assert finished.returncode != 0 and "Another process is building mirror" in finished.stderr
     assert mirrored.apply(renamed)[0]["action"] == "alter"
-    # The command before ended between the table's database and the catalog's: the next one brings it up to date.
+    # The previous command ended between the table's database and the catalog's: the next one repeats the second step.
     sql.execute(mirrored.url, "update pathmirror.mirror set definition = replace(definition::text, 'writer', 'author')::json")
     assert mirrored.apply(renamed)[0]["action"] == "unchanged"
     assert mirrored.rows("select definition::text like '%%writer%%' from pathmirror.mirror") == [(True,)]
@@ -438,7 +438,7 @@ def test_the_social_blog(mirrored):
     mirrored.apply(*generate.MIRRORS)
     assert mirrored.rows("select count(*), sum(star_count) from mirror.posts") == [
         (400, sum(post["starCount"] for post in blog["posts"].values()))]
-    # The fan-out is consistent: each post is in both places, alike.
+    # The fan-out is consistent: both paths have each post with equal values.
     assert mirrored.rows("select count(*) from mirror.posts p full join mirror.user_posts u using (post_id) "
                          "where p is null or u is null or (p.title, p.star_count) is distinct from (u.title, u.star_count)") == [(0,)]
     assert mirrored.rows("select count(*) from mirror.comments") == [
@@ -459,7 +459,7 @@ def test_drop_under_a_view_says_what_to_do(mirrored):
     mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "title": "A"}')
     mirrored.caught_up()
     assert mirrored.rows("select * from public.titles") == [("a", "A")]
-    # Doing as it says is enough.
+    # The printed commands suffice.
     sql.execute(mirrored.url, *statements.rstrip(";").split("; "))
     mirrored.run("drop", "posts", "--yes")
     assert mirrored.run("ls") == ""

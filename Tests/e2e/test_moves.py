@@ -1,4 +1,4 @@
-"""`namespace move` while clients write: nothing is lost or done twice, and listeners go on where they were."""
+"""`namespace move` while clients write: no write is lost or doubled, and listeners resume."""
 
 import json
 import random
@@ -17,7 +17,7 @@ ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
 
 def has_nothing_of(url, name):
-    """Nothing is left in the database that a namespace was moved from, where it was the only one with data."""
+    """Checks that the source database has no rows of the namespace, which was the only one with data."""
     assert sql.rows(url, "SELECT count(*) FROM pathmirror.namespace WHERE name LIKE %s", f"%{name}") == [(0,)]
     for table in ("node", "log", "feed", "feed_owner", "feed_progress", "session", "named_write", "rule", "namespace_copy", "mirror"):
         assert sql.rows(url, f"SELECT count(*) FROM pathmirror.{table}") == [(0,)], table
@@ -45,7 +45,8 @@ def test_there_and_back_while_clients_write(two):
 
 
 def test_what_is_of_it_moves_along(two, scratch):
-    """Rules, retention, feeds with what is done, dead and to come, sessions' wishes, named writes, ids of events, past trees."""
+    """A move takes rules, retention, feeds with done, dead and future messages, onDisconnect writes, named writes, event ids and former
+    trees."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     rest.set("orders/o1", {"n": 1})
@@ -70,7 +71,7 @@ def test_what_is_of_it_moves_along(two, scratch):
         client.ok("o", {"p": "/bye", "d": {".sv": {"increment": 1}}})
         move(home, "m", "b")
         client.socket.wait_for_close()
-    wait_until(lambda: rest.get("bye").status == 200 and rest.value("bye") == 1, "what the session wanted done", 60)
+    wait_until(lambda: rest.get("bye").status == 200 and rest.value("bye") == 1, "the session's onDisconnect write", 60)
     with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as client:
         client.put("/counter", {".sv": {"increment": 1}}, w="writer-of-a-test.1")
         assert rest.value("counter") == 1, "the write was done twice"
@@ -91,7 +92,7 @@ def test_what_is_of_it_moves_along(two, scratch):
 
 
 def test_a_log_that_begins_late_takes_one_table(two):
-    """After fifty million entries of which the last ten are there, the copy has no tables for those that are gone."""
+    """After fifty million entries of which the last ten remain, the copy has no tables for the removed ones."""
     _, home, other = two
     sql.execute(
         home, "INSERT INTO pathmirror.namespace (name, head, retained_from, partitioned_to) VALUES ('old', 50000010, 50000001, 50000001)",
@@ -108,7 +109,7 @@ def test_a_log_that_begins_late_takes_one_table(two):
     cli.verify("--database-url", home, "--ns", "old")
 
 
-# Where the mover is held up: in which database, by which lock. And whether the namespace is still served then.
+# The steps at which the mover waits: the database, the lock, and whether the namespace is still served.
 STEPS = {
     "copying": ("target", "LOCK TABLE pathmirror.node IN SHARE MODE", True),
     "writers are held up": ("target", "LOCK TABLE pathmirror.cursor IN SHARE MODE", False),
@@ -183,7 +184,7 @@ def test_it_is_too_late_to_abort(two):
         process = mover(home, "m", "home")
         wait_until(lambda: waits(home), "the mover to be there", 60)
         ended(process)
-    # It may have come as far as the home just then.
+    # The mover may have reached the primary database just then.
     abort = cli.command("namespace", "move", "m", "--abort", "--database-url", home)
     if abort.returncode != 0:
         assert "has already left b" in abort.stderr or "moving" in abort.stderr, abort.stderr
@@ -274,7 +275,7 @@ def test_what_can_not_be_moved(two, postgres):
     assert move(home, "m", "home")["milliseconds"] is None
     sql.execute(other, "INSERT INTO pathmirror.namespace (name) VALUES ('m')")
     other_of_its_name = refused("m", "--to", "b")
-    # Removing "m" would remove the one that lives.
+    # A removal of "m" would remove the served copy.
     assert "of its own" in other_of_its_name and "rm" not in other_of_its_name.split()
     sql.execute(other, "DELETE FROM pathmirror.namespace")
     cli.succeeds("database", "drain", "b", "--database-url", home)
@@ -295,7 +296,7 @@ def test_a_target_without_space_keeps_nobody_up(two):
     sql.execute(other, """CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$
                 BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING errcode = '53100'; END $$""")
     with Load([gateway.rest.at(ns="m")], 1) as load:
-        # The tree is copied while clients write, and named writes while they are held up.
+        # The mover copies the tree while clients write, and named writes while it blocks writers.
         for table in ("node", "named_write"):
             sql.execute(home, "INSERT INTO pathmirror.named_write (namespace_id, writer, done, seq) SELECT id, 'a-writer', '{[1,2)}', 1 "
                         "FROM pathmirror.namespace WHERE name = 'm' ON CONFLICT DO NOTHING")
@@ -314,7 +315,7 @@ def test_all_of_a_database_move(two):
     for name in ("m1", "m2", "m3"):
         cli.succeeds("namespace", "create", name, "--in", "b", "--database-url", home)
         wait_until(lambda name=name: gateway.rest.at(ns=name).put("x", name).status == 200, "the namespace to be served")
-    # A mirror that was never made.
+    # A mirror without a table.
     sql.execute(other, "INSERT INTO pathmirror.mirror (namespace_id, name, definition) "
                 "SELECT id, 'orders', '{\"name\": \"orders\", \"path\": \"/o/{id}\", \"columns\": {}}' FROM pathmirror.namespace WHERE name = 'm2'")
     drain = ("database", "drain", "b", "--move", "--json", "--database-url", home)
@@ -346,7 +347,7 @@ def test_what_is_on_its_way_to_a_database_that_is_drained(two):
 
 
 def test_keys_that_are_the_same_text(two):
-    """They are keys of their own; and so is a mark that combines with the slash before it."""
+    """Keys with the same Unicode text are distinct, and so is a mark that combines with the slash before it."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m")
     rest.set("x", {"k": 0})
@@ -380,7 +381,7 @@ def test_a_mover_that_is_killed_at_any_moment_is_gone_on_with(two, seed):
                     process.communicate(timeout=dice.uniform(0.02, patience))
                 except subprocess.TimeoutExpired:
                     ended(process)
-                    # Whatever the machine's speed, one is left to finish in the end.
+                    # The patience grows, so that a move finishes on a slow machine as well.
                     patience *= 1.3
                 else:
                     if process.returncode == 0:

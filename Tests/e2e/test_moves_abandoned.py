@@ -1,4 +1,4 @@
-"""A move whose target is gone for good has a way out, and commands about all databases go on without one that is away."""
+"""`--abandon` ends a move whose target is lost for good, and commands about all databases work without one that is away."""
 
 import json
 
@@ -8,7 +8,7 @@ from harness import cli, sql
 from harness.moves import interrupted, move
 from harness.waiting import wait_until
 
-# Locks at which a mover waits: in the target while it copies, and in the home once the copy lives.
+# Locks at which a mover waits: in the target during the copy, and in the primary database once the copy is active.
 COPYING = "LOCK TABLE pathmirror.node IN SHARE MODE"
 LEFT = "SELECT FROM pathmirror.placement_version FOR UPDATE"
 
@@ -68,7 +68,7 @@ def test_a_move_to_a_database_that_is_gone_is_forgotten(home, other, postgres):
     assert finding["level"] == "warning" and "--abort --abandon" in finding["fix"]
     assert abandoned(home, "m") == {"name": "m", "from": "home", "to": "b", "database": "home", "milliseconds": None, "lost": []}
     assert moves(home) == []
-    # All of it is there, and the database can be forgotten, too.
+    # All data is present, and the database can be removed, too.
     assert json.loads(cli.succeeds("export", "--ns", "m", "--database-url", home)) == {"a": {"b": 1}}
     written(home, "m", "--path", "/more")
     assert said(home, "database", "rm", "b").startswith("b is forgotten.")
@@ -96,7 +96,7 @@ def test_another_database_in_its_place_is_not_the_target(home, other):
 
 
 def test_a_namespace_that_had_left_is_lost_and_its_name_is_not(home, other, postgres):
-    """Only the target had it. The source keeps what it has not cleared up."""
+    """Only the target had the namespace. The source keeps the rows that it has not removed."""
     third = postgres.create_database()
     try:
         said(home, "database", "add", "c", third)
@@ -147,7 +147,7 @@ def test_commands_about_all_databases_go_on_without_one(home, other, postgres):
         assert heads == {"here": ("home", 0), "away": ("b", None), "there": ("c", 0)}
         done = cli.command("namespace", "rm", "none", "--leftovers", "--database-url", home)
         assert (done.returncode, done.stdout) == (0, "none has no remaining tables.\n") and "warning: b can't be reached" in done.stderr
-        # Who asks for that database gets no answer.
+        # A command about that database fails.
         assert "Databases that can't be read: b" in refused(home, "namespace", "ls", "--in", "b")
         found = cli.objects(cli.command("doctor", "--json", "--database-url", home).stdout)
         about = [(finding["check"], finding["level"]) for finding in found if finding["database"] == "b"]
@@ -158,10 +158,10 @@ def test_commands_about_all_databases_go_on_without_one(home, other, postgres):
 
 
 def test_a_copy_that_comes_back_is_told_of(home, other):
-    """Where the target was only away: `doctor` names the copy, and the command throws it away."""
+    """If the target was only away, `doctor` names the copy, and the printed command removes it."""
     written(home, "m")
     interrupted(other, COPYING, home, "m", "b")
-    # Not where the home looks for it, for a moment.
+    # For a moment, the primary database has a wrong address of it.
     sql.execute(home, "UPDATE pathmirror.database SET port = '1'")
     assert abandoned(home, "m")["database"] == "home"
     sql.execute(home, f"UPDATE pathmirror.database SET port = '{other.rsplit(':', 1)[1].split('/')[0]}'")

@@ -1,4 +1,4 @@
-"""`namespace move` where a database goes back to a backup, or an id is another's: no step takes a namespace for what it is not."""
+"""`namespace move` after the restore of a backup, or with an id of another namespace: no step confuses two namespaces."""
 
 import pytest
 from harness import cli, sql
@@ -16,7 +16,7 @@ def moved(home, *words):
 
 
 def paths(url, name):
-    """The rows of the tree that a database has of a namespace; None where it has none of that name."""
+    """The rows of the namespace's tree in a database; None if the database has no such namespace."""
     ids = sql.rows(url, "SELECT id FROM pathmirror.namespace WHERE name = %s", name)
     return [path for (path,) in sql.rows(url, "SELECT path FROM pathmirror.node WHERE namespace_id = %s ORDER BY 1", *ids[0])] if ids else None
 
@@ -26,7 +26,7 @@ def served(rest, path, value):
 
 
 def created(gateway, home, name, database):
-    """A namespace with an order that is paid."""
+    """A namespace with a paid order."""
     wait_until(lambda: cli.command("namespace", "create", name, "--in", database, "--database-url", home).returncode == 0,
                "the namespace to be made", 120)
     rest = gateway.rest.at(ns=name)
@@ -62,7 +62,7 @@ def test_two_movers_to_two_targets(two, postgres):
     rest = gateway.rest.at(ns="m")
     rest.set("x", 1)
     shop = created(gateway, home, "shop", "c")
-    # One has looked where it goes, and is slow to come there; the other one begins later.
+    # One mover has checked the target and is slow to continue; the other one begins later.
     with held(third, "LOCK TABLE pathmirror.migration IN ACCESS EXCLUSIVE MODE"):
         slow = mover(home, "m", "c")
         wait_until(lambda: waits(third), "the slow one to be there", 60)
@@ -92,10 +92,10 @@ def test_the_source_went_back_to_before_it_was_made(two, words):
         refused = moved(home, *words)
         assert refused.returncode == 1 and "b has no record of" in refused.stderr, refused.stderr
         if attempt == 0:
-            # Its id is another's by now.
+            # Another namespace has its id by now.
             shop = created(gateway, home, "shop", "b")
     assert paths(home, ".moving/m") == ["/x"] and paths(other, "shop") == ["/orders/o1"]
-    # By hand, as docs/guides/placement.md says.
+    # A manual step of docs/guides/placement.md.
     sql.execute(home, "UPDATE pathmirror.namespace SET name = 'm' WHERE name = '.moving/m'",
                 "UPDATE pathmirror.namespace_copy SET is_dormant = false WHERE namespace = 'm' AND is_dormant")
     finished(home, "m", "home")
@@ -105,7 +105,7 @@ def test_the_source_went_back_to_before_it_was_made(two, words):
 
 
 def test_the_source_went_back_after_it_has_left(two):
-    """What it has no more is in the copy."""
+    """The copy has all rows that the source has lost."""
     gateway, home, other = two
     cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
     rest = gateway.rest.at(ns="m")
@@ -113,7 +113,7 @@ def test_the_source_went_back_after_it_has_left(two):
     back_up(other)
     served(rest, "y", 2)
     interrupted(home, PLACES, home, "m", "home")
-    # Whether it had come to live by then is no matter: the home's places were in its way.
+    # The result does not depend on whether the copy was active: the placements of the primary database block the move.
     restore(other)
     refused = moved(home, "--to", "home")
     assert refused.returncode == 1, refused.stdout
@@ -122,7 +122,7 @@ def test_the_source_went_back_after_it_has_left(two):
 
 
 def test_the_home_went_back_to_the_middle_of_a_move(two):
-    """The home is the source: the namespace lives in both then, and nothing of it is removed."""
+    """The primary database is the source: the namespace is active in both then, and no rows are removed."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m")
     rest.set("x", 1)
@@ -136,7 +136,7 @@ def test_the_home_went_back_to_the_middle_of_a_move(two):
         refused = moved(home, *words)
         assert refused.returncode == 1 and "is in home (up to entry 1) and in b (up to entry 4)" in refused.stderr, refused.stderr
     assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, "m") == ["/x"]
-    # By hand, as docs/guides/placement.md says.
+    # A manual step of docs/guides/placement.md.
     sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
     finished(home, "m", "b")
     assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, ".kept/m") == ["/x"]
@@ -144,7 +144,7 @@ def test_the_home_went_back_to_the_middle_of_a_move(two):
 
 
 def test_the_home_alone_went_back_to_the_middle_of_a_move(two, postgres):
-    """It is neither source nor target: the same command goes on."""
+    """The primary database is neither source nor target: the same command resumes."""
     gateway, home, other = two
     third = postgres.create_database()
     cli.succeeds("database", "add", "c", third, "--database-url", home)
@@ -169,7 +169,7 @@ def test_the_home_went_back_to_before_the_move(two):
     back_up(home)
     interrupted(other, FENCE, home, "m", "b")
     restore(home)
-    # The copy says of which move it is.
+    # The copy names its move.
     finished(home, "m", "b")
     assert paths(other, "m") == ["/x"] and paths(home, "m") is None
     wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 120)
@@ -178,7 +178,7 @@ def test_the_home_went_back_to_before_the_move(two):
 def test_it_is_removed_while_it_is_moved(two):
     gateway, home, other = two
     gateway.rest.at(ns="m").set("x", 1)
-    # What `namespace rm` does in its transaction.
+    # The transaction of `namespace rm`.
     with held(home, "WITH gone AS (DELETE FROM pathmirror.namespace WHERE name = 'm' RETURNING id, name, stream_key) "
               "INSERT INTO pathmirror.former_namespace (id, name, stream_key) SELECT id, name, stream_key FROM gone") as removing:
         process = mover(home, "m", "b")
@@ -217,7 +217,7 @@ def test_the_home_has_forgotten_a_move_to_a_database_that_is_drained(two):
 
 
 def test_what_was_put_aside_does_nothing(two, serve):
-    """Its feeds are nobody's, and what its sessions want done is done by nobody."""
+    """No gateway works the feeds of a namespace that was set aside, or executes its onDisconnect writes."""
     gateway, home, other = two
     for name in ("m", "n"):
         gateway.rest.at(ns=name).set("x", 1)
@@ -229,7 +229,7 @@ def test_what_was_put_aside_does_nothing(two, serve):
     sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
     second = serve(name="second")
     rest = second.rest.at(ns="n")
-    wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye") == 1, "what the other session wanted done", 120)
+    wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye") == 1, "the other session's onDisconnect write", 120)
     feed = Feed(second.rest, ns="n", headers=ADMIN)
     assert [message["key"] for message in feed.take()] == ["bye"]
     assert sql.head(home, ".kept/m") == 1 and sql.rows(home, "SELECT count(*) FROM pathmirror.session") == [(1,)]
@@ -246,7 +246,7 @@ def test_one_that_came_back_and_was_removed_is_nowhere_else(two, serve):
     for place in ("home", "b"):
         move(home, "m", place)
         wait_until(lambda: rest.get("orders").status == 200, "the namespace to be served", 60)
-    # Who has the database as a home of its own has no other placements to look at.
+    # A gateway with this database as its primary one reads no other placements.
     own = serve(url=other, name="own").rest.at(ns="m")
     wait_until(lambda: own.get("orders").status == 200, "the namespace to be served", 60)
     cli.succeeds("namespace", "rm", "m", "--confirm", "m", "--database-url", home)

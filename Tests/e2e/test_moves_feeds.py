@@ -1,4 +1,4 @@
-"""Feeds of a namespace that moves: what became of each message goes along, also of those that failed, and webhooks go on."""
+"""Feeds of a moving namespace: the state of each message moves along, also of failed ones, and webhooks continue."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +14,7 @@ STATES = "SELECT state, key, attempts FROM pathmirror.feed_message ORDER BY key,
 
 @pytest.fixture(params=["there", "back"])
 def way(request, serve, database_url, postgres):
-    """A gateway that may deliver here, its home, from where to where `m` goes: the URLs, and what the home calls the target."""
+    """A gateway that may deliver here, its primary database, the URLs of source and target of `m`, and the target's name."""
     other = postgres.create_database()
     gateway = serve("--create-namespaces", *OPTIONS)
     cli.succeeds("database", "add", "b", other, "--database-url", database_url)
@@ -36,7 +36,7 @@ def test_letters_of_every_state(way):
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     feed = Feed(rest, ns="m", headers=ADMIN).make(
         on_dead="stop", max_attempts=2, ack_deadline="2s", backoff=PATIENT["backoff"])
-    # Dead, with two set aside behind it; dead, and wanted once more; failed once.
+    # A dead message with two parked ones after it; a dead one with a requested retry; one that failed once.
     rest.set("orders/a", 0)
     rest.set("orders/b", 0)
     for _ in range(2):
@@ -50,7 +50,7 @@ def test_letters_of_every_state(way):
     assert failed["key"] == "c"
     feed.nack([failed], delay="1h", reason="later")
     assert feed.retry_dead(key="b") == 1
-    wait_until(lambda: feed.status()["set_aside"] == 2, "what is set aside")
+    wait_until(lambda: feed.status()["set_aside"] == 2, "the parked messages")
     before = wait_until(lambda: len(found := sql.rows(source, STATES)) == 5 and found, "five letters")
     assert [state for state, _, _ in before] == ["dead", "blocked", "blocked", "retry", "failing"]
 
@@ -58,7 +58,7 @@ def test_letters_of_every_state(way):
     served(rest)
     assert sql.rows(target, STATES) == before and sql.rows(source, STATES) == []
     assert feed.dead() == [letters["a"]]
-    # What an administrator wants once more comes, with its id; and what had failed, as wherever another gateway takes a feed over.
+    # The retried message arrives with its id, and so does the failed one, as after every takeover of a feed.
     more = {message["key"]: message for message in (feed.take()[0], feed.take()[0])}
     assert (more["b"]["id"], more["c"]["id"], more["c"]["attempt"]) == (letters["b"]["id"], failed["id"], 2)
     status = feed.status()
@@ -96,10 +96,10 @@ def test_a_webhook_that_fails_meanwhile(way):
         def delivered(path):
             return {message["key"] for delivery in endpoint.deliveries[seen:] if delivery.path == path for message in delivery.messages}
 
-        wait_until(lambda: wanted <= delivered("/hook"), "what had failed", 120)
+        wait_until(lambda: wanted <= delivered("/hook"), "the failed messages", 120)
         assert last.retry_dead(all=True) >= 5
-        wait_until(lambda: wanted <= delivered("/last"), "what was dead", 120)
-        # One id is of one message, wherever it was delivered from.
+        wait_until(lambda: wanted <= delivered("/last"), "the dead messages", 120)
+        # An id belongs to one message, from whichever database it is delivered.
         ids = {(delivery.path, message["id"], message["key"]) for delivery in endpoint.deliveries for message in delivery.messages}
         assert len(ids) == len({(path, identity) for path, identity, _ in ids}) == 12
         for one in (feed, last):
@@ -110,7 +110,7 @@ def test_a_webhook_that_fails_meanwhile(way):
 
 @pytest.mark.parametrize("way", ["back"], indirect=True)
 def test_whoever_asks_meanwhile_is_told_to_come_again(way):
-    """Between two databases a feed is not gone: it is as if the database were away."""
+    """During the move the gateway answers as if the database were away, not that the feed is unknown."""
     gateway, home, source, target, to = way
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     feed = Feed(rest, ns="m", headers=ADMIN).make()
@@ -127,7 +127,7 @@ def test_whoever_asks_meanwhile_is_told_to_come_again(way):
             for asks in [lambda: feed.call("GET"), lambda: feed.call("GET", "status"), lambda: feed.call("DELETE"),
                          lambda: rest.send("GET", "/.feeds?ns=m"), lambda: feed.call("POST", "pull", pull),
                          lambda: feed.call("POST", "ack", {"ids": ["x"]})]:
-                # Who works the feed learns a little later that it has left, and has no message until then.
+                # The gateway that works the feed learns of the move a little later, and delivers no message until then.
                 answer = wait_until(lambda: (said := asks()).status != 200 and said, "the feed to have left")
                 assert answer.status == 503 and int(answer.headers["Retry-After"]) > 0, answer.body
         assert process.wait(60) == 0, process.stderr.read()

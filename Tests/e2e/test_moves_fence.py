@@ -1,4 +1,4 @@
-"""`namespace move` while it lets a namespace go: copies do nothing before that, and what is acknowledged meanwhile goes along."""
+"""`namespace move` until the source releases the namespace: copies do nothing before that, and concurrent acknowledgements move along."""
 
 import json
 import signal
@@ -16,13 +16,13 @@ from harness.waiting import wait_until
 from harness.websocket import Closed
 from harness.websocket_client import RealtimeClient
 
-# Where a mover has brought all of it to the target, and the source has not let go.
+# The point at which the mover has copied everything, and the source has not released the namespace.
 FORMER = "LOCK TABLE pathmirror.former_namespace IN SHARE MODE"
 
 
 @pytest.fixture
 def hooked(serve, database_url, postgres):
-    """A gateway that delivers to endpoints of this machine, its home, and the database `b`."""
+    """A gateway that delivers to endpoints of this machine, its primary database, and the database `b`."""
     other = postgres.create_database()
     gateway = serve("--create-namespaces", *OPTIONS)
     cli.succeeds("database", "add", "b", other, "--database-url", database_url)
@@ -30,7 +30,7 @@ def hooked(serve, database_url, postgres):
 
 
 def works(gateway, home, database, endpoint):
-    """Waits until the gateway has looked what there is to do in a database: it works a feed that is made there now."""
+    """Waits until the gateway has read a database: it works a feed that this function creates there."""
     name = f"work-{database}-{len(endpoint.deliveries)}"
     cli.succeeds("namespace", "create", name, *(["--in", database] if database != "home" else []), "--database-url", home)
     rest = gateway.rest.at(ns=name).with_headers(**ADMIN)
@@ -41,7 +41,7 @@ def works(gateway, home, database, endpoint):
 
 
 def orders(endpoint):
-    """What was delivered of the namespace that moves."""
+    """The deliveries of the moving namespace."""
     return [(delivery.id, message["key"]) for delivery in endpoint.deliveries if b"work-" not in delivery.body
             for message in delivery.messages]
 
@@ -70,10 +70,10 @@ def test_a_copy_does_nothing_before_the_source_has_let_go(hooked):
             assert sql.rows(other, "SELECT count(*) FROM pathmirror.feed_status WHERE namespace LIKE '.moving/%%'") == [(0,)]
             finished(home, "m", "b")
             client.socket.wait_for_close()
-        wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye"), "what the session wanted done", 120)
+        wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye"), "the session's onDisconnect write", 120)
         rest.set("orders/o3", {"n": 3})
         wait_until(lambda: {key for _, key in orders(endpoint)} == {"o1", "o2", "o3", "bye"}, "the others", 120)
-        # Ids are of one message each, also where one came twice.
+        # An id belongs to one message, even if that is delivered twice.
         assert len(set(orders(endpoint))) == len({identity for identity, _ in orders(endpoint)})
     cli.verify("--database-url", home, "--ns", "m")
 
@@ -88,7 +88,7 @@ def test_its_feeds_go_on_in_the_home(hooked):
         rest.set("orders/o1", {"n": 1})
         wait_until(lambda: len(orders(endpoint)) == 1, "the first order", 60)
         for lock in (FORMER.replace("former_namespace", "rule"), "SELECT FROM pathmirror.placement_version FOR UPDATE"):
-            # The home has the copy, and the gateway has looked there.
+            # The copy is in the primary database, and the gateway has read that.
             interrupted(home, lock, home, "m", "home")
             works(gateway, home, "home", endpoint)
         finished(home, "m", "home")
@@ -96,7 +96,7 @@ def test_its_feeds_go_on_in_the_home(hooked):
         rest.set("orders/o2", {"n": 2})
         wait_until(lambda: "o2" in [key for _, key in orders(endpoint)], "the second order", 120)
         feed.ask("GET", "status")
-    # Both databases have given their feeds the same numbers, by which gateways tell the feeds of a database.
+    # Both databases have used the same feed numbers, by which gateways distinguish the feeds of a database.
     (feeds, numbers), = sql.rows(home, "SELECT count(*), count(DISTINCT id) FROM pathmirror.feed")
     assert feeds == numbers == 3
 
@@ -129,7 +129,7 @@ def test_what_administrators_do_meanwhile_goes_along_or_is_refused(two):
         threads = [threading.Thread(target=note, args=item) for item in work.items()]
         for thread in threads:
             thread.start()
-        # They wait for the mover, or have come before or behind it.
+        # Each administrator waits for the mover, or came before or after it.
         wait_until(lambda: len(answers) == len(work) or sql.rows(
             home, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%hold_namespace%%' AND wait_event_type = 'Lock'") != [(0,)],
             "the administrators to be there", 60)
@@ -146,7 +146,7 @@ def test_what_administrators_do_meanwhile_goes_along_or_is_refused(two):
 
 
 def test_nothing_of_a_namespace_that_has_left_is_changed(two):
-    """By the functions of this version, whatever is still there of it."""
+    """The functions of this version change no remaining rows of a namespace that has left."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m")
     rest.set("x", 1)
@@ -176,7 +176,7 @@ def test_a_mover_that_stands_still_with_writers_held_up(two):
 def test_a_long_copy_keeps_no_other_namespace_of_the_target_up(two):
     gateway, home, other = two
     gateway.rest.at(ns="big").set("x", 1)
-    # More entries than the shared tables take: it gets a partition of its own.
+    # More entries than the shared tables take: the log gets its own partition.
     columns = ", ".join(name for (name,) in sql.rows(
         home, "SELECT attname::text FROM pg_attribute WHERE attrelid = 'pathmirror.log'::regclass AND attnum > 0 AND NOT attisdropped "
         "AND attname <> 'seq' AND attgenerated = ''"))
@@ -197,7 +197,7 @@ def test_a_long_copy_keeps_no_other_namespace_of_the_target_up(two):
 
 
 def test_writers_that_wait_while_it_leaves(two, serve):
-    """They are refused, and nothing is said to have failed."""
+    """Waiting writers are refused, and the gateway logs no failure."""
     gateway, home, other = two
     second = serve("--create-namespaces", name="second")
     rests = [gateway.rest.at(ns="m"), second.rest.at(ns="m")]
@@ -218,7 +218,7 @@ def test_writers_that_wait_while_it_leaves(two, serve):
 
 
 def test_what_apps_have_written_meanwhile_is_not_refused(two):
-    """What is refused, apps give up; what has no answer they send once more when they are connected again."""
+    """Apps give up a refused write; they resend one without an answer after the next connection."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m")
     rest.set("x", 1)
@@ -285,7 +285,7 @@ def test_a_program_that_writes_by_sql_while_it_leaves(two):
 
 
 def test_a_round_takes_as_long_as_what_it_brings(two):
-    """And does not go through all of the tree for each path that was written, however little the planner knows of the new table."""
+    """A round does not scan the tree for each written path, although the planner has no statistics of the new table."""
     gateway, home, other = two
     rest = gateway.rest.at(ns="m")
     rows, paths = 40_000, 1_500
@@ -306,13 +306,13 @@ def test_a_round_takes_as_long_as_what_it_brings(two):
     move(home, "m", "home")
     wait_until(lambda: rest.get("k00000/v").status == 200, "the namespace to be served", 60)
     many = seconds(paths, -2)
-    # It took some twenty seconds more once.
+    # This once took about twenty seconds more.
     assert many < one + 6, (one, many)
     cli.verify("--database-url", home, "--ns", "m")
 
 
 def test_a_log_that_is_shortened_during_the_last_round_takes_nothing_away(hooked):
-    """Entries may be dropped while writers stand: which rows of the tree they concern is known from the copy."""
+    """Entries may be dropped while writers wait: the copy has the affected rows of the tree."""
     gateway, home, other = hooked
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     for number in range(20):
@@ -335,7 +335,7 @@ def test_a_log_that_is_shortened_during_the_last_round_takes_nothing_away(hooked
 
 
 def test_a_namespace_that_begins_while_it_moves(hooked):
-    """The copy of an empty one is behind its first write, and not of another history."""
+    """The copy of an empty namespace lacks its first write, but has no other history."""
     gateway, home, other = hooked
     cli.succeeds("namespace", "create", "m", "--database-url", home)
     number, = sql.rows(home, "SELECT id FROM pathmirror.namespace WHERE name = 'm'")[0]

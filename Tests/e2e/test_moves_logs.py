@@ -1,4 +1,4 @@
-"""A move that succeeds is no trouble: gateways log none, with all kinds of readers on the namespace."""
+"""Gateways log no problem during a successful move, with all kinds of readers on the namespace."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from harness.sse import Listener
 from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
-# A line of a gateway's log that an operator would look into. A busy machine may keep threads waiting.
+# A line of a gateway's log that an operator would examine. A busy machine may stall threads.
 TROUBLE = re.compile(r"^\S+ (warning (?!kept from all else)|error )|\berror=")
 
 

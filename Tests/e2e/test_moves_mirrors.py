@@ -52,7 +52,7 @@ def test_the_printed_commands_move_it(two, scratch):
 
 
 def test_a_namespace_of_the_same_number(two, scratch):
-    """A database has the tables of mirrors whose namespace is another one's number there; that one goes."""
+    """A database has mirror tables of `m`, and a namespace with the number that `m` has elsewhere. A move of the latter keeps these rows."""
     gateway, home, other = two
     for number in range(3):
         put(gateway, "m", f"posts/p{number}", {"author": "ada"})

@@ -1,4 +1,4 @@
-"""Commands whose question stays open while the data changes: nothing goes that the question did not name."""
+"""Commands whose question stays open while the data changes: they remove only the named data."""
 
 import os
 import pty

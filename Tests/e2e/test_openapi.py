@@ -1,4 +1,4 @@
-"""`/.openapi.json`: that it is OpenAPI, and that answers are as it says."""
+"""`/.openapi.json` is valid OpenAPI, and answers match it."""
 
 import json
 
@@ -25,7 +25,7 @@ def document(gateway) -> dict:
 
 
 def conforms(document: dict, schema: dict, value):
-    """A value must be as a schema of the document says."""
+    """Checks a value against a schema of the document."""
     Draft202012Validator({**schema, "components": document["components"]}).validate(value)
 
 
@@ -39,7 +39,7 @@ def resolved(document: dict, node: dict) -> dict:
 
 
 def answer_schema(document: dict, path: str, method: str, status: int) -> dict:
-    """What an operation answers with a status; fails where the document does not have it."""
+    """The schema of an operation's answer with a status; fails if the document lacks it."""
     response = resolved(document, document["paths"][path][method]["responses"][str(status)])
     return response["content"]["application/json"]["schema"]
 
@@ -62,7 +62,7 @@ def test_everything_described_is_there(gateway, document):
             if answer.status == 404 and b"nothing at this path" in answer.body:
                 missing.append((method, path))
             described = operations[method]["responses"]
-            # A refusal by the sessions' protocols is theirs.
+            # Refusals by the session protocols have another form.
             if path not in ("/.ws", "/.lp"):
                 assert str(answer.status) in described, (method, path, answer.status)
     assert not missing
@@ -96,7 +96,7 @@ def test_feeds_are_as_described(gateway, document):
 
     def ask(method: str, what: str = "", body=None, status: int = 200, **params):
         answer = feed.call(method, what, body, **params)
-        # Right after it was made nobody works it for a moment.
+        # For a moment after its creation, no gateway works the feed.
         if answer.status == 503 and status != 503:
             answer = wait_until(lambda: (again := feed.call(method, what, body, **params)).status != 503 and again, "the feed to be worked")
         assert answer.status == status, answer.body
@@ -119,7 +119,7 @@ def test_feeds_are_as_described(gateway, document):
     ask("POST", "nack", {"ids": ids[1:], "reason": "no"})
 
     def all_dead() -> bool:
-        # What comes again, as the feed was taken up anew meanwhile, is given back again.
+        # Nacks repeated messages, which come again if the feed restarted meanwhile.
         again = [message["id"] for message in ask("POST", "pull", {})["messages"]]
         ask("POST", "nack", {"ids": again})
         return {letter["id"] for letter in ask("GET", "dead")["dead"]} >= set(ids[1:])
@@ -138,7 +138,7 @@ def test_feeds_are_as_described(gateway, document):
 
 
 def test_the_schemas_refuse_what_is_none(document):
-    """Else the tests above say nothing."""
+    """Shows that the tests above can fail."""
     for schema, bad in [("LogLine", {"seq": 0, "source": "x"}), ("LogLine", {"source": "x"}), ("Error", {}),
                         ("Message", {"id": "a"}), ("FeedDefinition", {"path": "/a", "order": "none"}), ("Readiness", {"status": "fine"})]:
         assert list(Draft202012Validator(

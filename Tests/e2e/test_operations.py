@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def metrics(gateway) -> dict:
-    """Every family by name, after a real parser of the format has taken the page."""
+    """Every family by name, after a real parser of the format has read the page."""
     with urllib.request.urlopen(f"http://127.0.0.1:{gateway.port}/.metrics", timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         text = answer.read().decode()
@@ -80,7 +80,7 @@ def test_conflicts_are_counted(serve):
     rest = gateway.unique()
     rest.set(value=1)
     before = total(metrics(gateway), "conflicts")
-    # A refused comparison is the client's affair; two gateways that collide are a conflict.
+    # A refused comparison is the client's error; a collision of two gateways is a conflict.
     other = serve(name="serve-b")
     threads = [threading.Thread(target=lambda r=r: [r.set("n", number) for number in range(200)]) for r in (rest, other.rest.at(rest.base))]
     for thread in threads:
@@ -155,7 +155,7 @@ def test_shutdown_finishes_what_is_in_flight_and_ends_streams(serve, database_ur
     again = serve()
     there = again.rest.at(rest.base).value()
     assert set(acknowledged) <= set(there)
-    # Everything that was acknowledged before the end of the stream was told to it or is told when it resumes.
+    # The stream emitted all entries that were acknowledged before its end, or emits them when it resumes.
     with Listener(again.rest.at(rest.base), last_event_id=listener.last_id, value=listener.value) as resumed:
         final = again.rest.at(rest.base).set("final", True).seq
         resumed.wait_for_id(final)

@@ -1,4 +1,4 @@
-"""A gateway that runs out of memory ends, soon, and says why in a line; it does not hang, nor go on by half."""
+"""A gateway that runs out of memory ends soon and prints the reason in a line; it neither hangs nor continues in part."""
 
 import http.client
 import resource
@@ -14,18 +14,18 @@ from harness.waiting import Late, wait_until
 
 
 def size(pid: int) -> int:
-    """The address space that a process has, in bytes: what `ulimit -v` limits."""
+    """The address space of a process in bytes, which `ulimit -v` limits."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmSize:")[2].split()[0]) * 1024
 
 
 def why(process: Process) -> list[str]:
-    """The lines that say that memory ran out, and not what it was about."""
+    """The lines that report the lack of memory, without its cause."""
     return [line for line in process.stderr().splitlines() if line.startswith("pathmirror: ") and "memory" in line]
 
 
 def put(port: int, path: str, size: int):
-    """Sends a large value; tells the status, or None where the gateway went away."""
+    """Sends a large value; returns the status, or None if the gateway ended."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("PUT", f"/{path}.json?print=silent", b'"' + b"x" * size + b'"')
@@ -38,7 +38,7 @@ def put(port: int, path: str, size: int):
 
 @pytest.mark.parametrize("spare", [1, 24, 64])
 def test_under_load(serve, spare):
-    """The limit comes when it already serves, some MiB above what it has."""
+    """The limit is set while the gateway serves, some MiB above its size."""
     gateway = serve()
     assert put(gateway.port, "first", 1000) == 204
     limit = size(gateway.process.pid) + (spare << 20)
@@ -54,7 +54,7 @@ def test_under_load(serve, spare):
 
 
 def test_at_the_start(database_url, scratch, logs):
-    """With whatever limit it is started: it ends soon and says why, or it serves, large values too."""
+    """At any limit the gateway ends soon and prints the reason, or it serves, including large values."""
     gateway = start_serve(database_url, scratch, logs)
     try:
         enough = size(gateway.process.pid) >> 20
@@ -67,7 +67,7 @@ def test_at_the_start(database_url, scratch, logs):
                  database_url, "--listen", f"127.0.0.1:{port}", "--rules", scratch / "rules.json"]
         process = Process(words, f"limited-{megabytes}", logs)
         try:
-            # Either it serves, or it ends: the first request that needs a worker tells.
+            # The gateway serves or ends: the first request that needs a worker shows which.
             def settled():
                 if not process.running:
                     return True
@@ -82,7 +82,7 @@ def test_at_the_start(database_url, scratch, logs):
                 continue
             ended += 1
             assert process.wait() in (1, 127), process.tail()
-            # What the loader or a library says is as good.
+            # A message of the loader or a library suffices.
             assert why(process) or "memory" in process.stderr() or "map" in process.stderr(), process.tail()
         finally:
             if process.running:
@@ -91,7 +91,7 @@ def test_at_the_start(database_url, scratch, logs):
 
 
 def test_other_faults_are_what_they_were(serve):
-    """A fault with memory left is not called want of memory."""
+    """The gateway does not report another fault as a lack of memory."""
     gateway = serve(env={"SWIFT_BACKTRACE": "enable=no"})
     gateway.process.send(6)
     assert gateway.process.wait() == -6

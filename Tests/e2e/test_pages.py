@@ -1,4 +1,4 @@
-"""Web pages: in `dev` only those of this machine, at every door, and by this machine's names; `--allow-origin` lets others in."""
+"""Web pages: `dev` allows only pages of this machine, by every protocol and by this machine's names; `--allow-origin` allows others."""
 
 import json
 import secrets
@@ -15,7 +15,7 @@ from harness.websocket_polling import PollingClient
 EVIL = "http://evil.example"
 HANDSHAKE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
 OWNER = {"Authorization": "Bearer owner"}
-# Every door: what is sent, and with which headers of its own.
+# Every protocol: the request, and its own headers.
 DOORS = {
     "read": ("GET", "/x.json", {}), "head": ("HEAD", "/x.json", {}), "JSONP": ("GET", "/x.json?callback=steal", {}),
     "put": ("PUT", "/x.json", {}), "post": ("POST", "/x.json", {}), "patch": ("PATCH", "/.json", {}), "delete": ("DELETE", "/x.json", {}),
@@ -26,7 +26,7 @@ DOORS = {
     "metrics": ("GET", "/.metrics", {}), "health": ("GET", "/.health/ready", {}), "nothing": ("GET", "/.nothing", {}),
     "no JSON": ("GET", "/x", {}),
 }
-# What a browser says of a page from elsewhere.
+# The headers of a browser for a page of another site.
 STRANGERS = {
     "another origin": {"Origin": EVIL}, "no origin": {"Origin": "null"}, "a name that looks like ours": {"Origin": "http://localhost.evil.example"},
     "a script": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, "an old browser's script": {"Referer": EVIL + "/page"},
@@ -38,7 +38,7 @@ STRANGERS = {
 
 @pytest.fixture(scope="module")
 def closed(logs, tmp_path_factory):
-    """A `dev` to which nothing was added."""
+    """A `dev` without more options."""
     gateway = start_dev(tmp_path_factory.mktemp("pages") / "data", logs)
     gateway.rest.set("x", "kept")
     yield gateway
@@ -70,7 +70,7 @@ def test_the_error_and_the_log_name_the_fix(closed):
         '"b.example:9000" is not a name of this machine, and pathmirror dev accepts no other names: use localhost, or start it with --allow-origin http://b.example:9000'
     log = closed.process.stderr()
     assert log.count("--allow-origin https://a.example:8443") == 1 and log.count("--allow-origin http://b.example:9000") == 1
-    # However many names somebody makes up.
+    # The number of log lines is limited, even if a client invents many names.
     for number in range(200):
         assert closed.rest.get("x", headers={"Origin": f"http://{number}.example"}).status == 403
     assert closed.process.stderr().count("may not use") < 100
@@ -106,7 +106,7 @@ def test_what_is_no_page_needs_no_origin(closed):
     with raw_connection(closed.port) as plain:
         plain.sendall(b"GET /x.json HTTP/1.0\r\n\r\n")
         assert answer_or_close(plain) == 200
-    # Long polling are scripts: a browser says no more than this of one on this machine.
+    # Long polling uses scripts: for a page on this machine, a browser sends no more headers than these.
     for said in ({}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
                  {"Sec-Fetch-Site": "cross-site", "Referer": "http://localhost:3000/"}):
         assert closed.rest.send("GET", "/.lp?start=t&cb=1&v=5", headers=said).status == 200, said
@@ -189,7 +189,7 @@ def test_serve_answers_every_page_unless_it_is_told_which(serve):
     for headers in ({"Origin": EVIL}, {"Origin": "null"}, {}, {"Sec-Fetch-Site": "cross-site"}, {"Host": "any.thing"}):
         response = gateway.rest.put("a", 1, headers=headers, ns="default")
         assert response.status == 200 and response.headers["Access-Control-Allow-Origin"] == "*", headers
-    # They ask for no credential.
+    # These endpoints need no credential.
     assert gateway.rest.send("GET", "/.metrics", headers={"Origin": EVIL}).headers["Access-Control-Allow-Origin"] is None
 
 
@@ -197,7 +197,7 @@ def test_serve_keeps_to_its_list(serve):
     rest = serve("--allow-origin", "https://app.test").rest
     response = rest.put("a", 1, headers={"Origin": "https://app.test", "Host": "db.test"})
     assert response.status == 200 and response.headers["Access-Control-Allow-Origin"] == "https://app.test"
-    # Programs, by any name; some of them send the gateway's own address.
+    # Programs, by any host name; some of them send the gateway's own address.
     for headers in ({"Host": "db.test"}, {"Host": "db.test", "Origin": "https://db.test"}):
         assert rest.get("a", headers=headers).status == 200
     for headers in ({"Origin": EVIL}, {"Origin": "null"}, {"Origin": "http://localhost:3000"}, {"Sec-Fetch-Site": "cross-site"}):

@@ -1,4 +1,4 @@
-"""Namespaces in several databases behind one gateway: each is served by its own, and no other one has any of it."""
+"""Namespaces in several databases with one gateway: each is in its own database, and no other one has rows of it."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def other(postgres):
 
 @pytest.fixture
 def placed(serve, database_url, other):
-    """A gateway, and namespaces: `default` and `at-home` in the home, `away` and `far` in the database `b`. The first two of
+    """A gateway, and namespaces: `default` and `at-home` in the primary database, `away` and `far` in the database `b`. The first two of
     each have the same ids."""
     gateway = serve("--create-namespaces")
     run(database_url, "namespace", "create", "at-home")
@@ -150,15 +150,15 @@ def test_removed_and_made_elsewhere(placed, database_url, other):
     assert named(other) == {"far"}
     for table in ("node", "log", "rule", "snapshot"):
         assert sql.rows(other, f"SELECT count(*) FROM pathmirror.{table} WHERE namespace_id = 1") == [(0,)]
-    # The gateway may make it, in the home: nothing else is said of it now.
-    wait_until(lambda: away.put("x", 2).status == 200, "it to be made anew")
+    # The gateway may create the namespace in the primary database, because it has no placement now.
+    wait_until(lambda: away.put("x", 2).status == 200, "it to be created again")
     assert "away" in named(database_url) and named(other) == {"far"}
     assert away.value("x") == 2
 
 
 def test_a_gateway_that_missed_it_writes_to_no_former_place(placed, serve, database_url, other):
-    """A gateway that stood still while a namespace was removed and made elsewhere still has it where it was. What it acknowledges
-    is where the namespace is now."""
+    """A gateway that stood still during a removal and a creation elsewhere still has the former placement. Its acknowledged writes are in
+    the current database of the namespace."""
     late = serve(name="late")
     place = "b"
     for number in range(4):
@@ -181,7 +181,7 @@ def test_a_gateway_that_missed_it_writes_to_no_former_place(placed, serve, datab
 
 
 def test_a_removed_namespace_costs_the_others_nothing(placed, database_url):
-    """Its realtime sessions are closed; those of other namespaces of the same database go on."""
+    """The gateway closes the realtime sessions of a removed namespace; those of other namespaces of the same database continue."""
     with RealtimeClient(placed.port, ns="away") as gone, RealtimeClient(placed.port, ns="far") as stays:
         for client in (gone, stays):
             client.put("x", 1)
@@ -195,7 +195,7 @@ def test_a_removed_namespace_costs_the_others_nothing(placed, database_url):
         log = placed.process.err.read_text()
         assert "namespace removed" in log and "LOST A NAMESPACE" not in log, log
         assert placed.rest.at(ns="far").value("bye") is None
-    wait_until(lambda: placed.rest.at(ns="far").value("bye") == 1, "what the other wanted done at its end")
+    wait_until(lambda: placed.rest.at(ns="far").value("bye") == 1, "the other one's onDisconnect write")
 
 
 def test_a_drained_database_takes_no_more(placed, database_url):
@@ -214,12 +214,12 @@ def test_what_may_not_be_added(placed, database_url, other, postgres):
                            ("c", other, "another name"), ("b", postgres.create_database(), "already")):
         refused = cli.command("database", "add", name, url, "--database-url", database_url)
         assert refused.returncode != 0 and why in refused.stderr, (name, refused.stderr)
-    # The same one again is where it is now.
+    # The same database again, at its current address.
     run(database_url, "database", "add", "b", other)
 
 
 def test_only_one_copy_of_a_database_takes_writes(placed, database_url, other, postgres):
-    """Gateways that run go on with the address that they know: what is said to be elsewhere may not be in two places."""
+    """Running gateways keep the address that they know, so the command refuses a database that would have two addresses."""
     clone = postgres.create_database()
     run(clone, "migrate", "up")
     (installation,), = sql.rows(other, "SELECT id::text FROM pathmirror.installation")
@@ -227,13 +227,13 @@ def test_only_one_copy_of_a_database_takes_writes(placed, database_url, other, p
     refused = cli.command("database", "add", "b", clone, "--database-url", database_url)
     assert refused.returncode != 0 and "still accepts writes" in refused.stderr, refused.stderr
     assert "127.0.0.1" in other
-    # The same database by another name.
+    # The same database by another host name.
     run(database_url, "database", "add", "b", other.replace("127.0.0.1", "localhost"))
     assert placed.rest.at(ns="away").set("x", 1).status == 200
 
 
 def test_a_feed_makes_no_namespace_in_another_database(placed, database_url, other):
-    # As an interrupted `namespace create --in b` leaves it, or a gateway that has not heard yet that it was removed there.
+    # The state after an interrupted `namespace create --in b`, or of a gateway before the notice of a removal.
     sql.autocommit(database_url, "SELECT pathmirror.place('nowhere', 'b')")
     feed = Feed(placed.rest, "f", "nowhere", ADMIN)
     wait_until(lambda: feed.call("PUT", body={"path": "/orders/{id}"}).status == 404, "the gateway to know where it lives")
@@ -255,18 +255,18 @@ def test_an_outage_is_its_own_only(serve, database_url, logs):
             assert away.set("x", 1).status == 200
             cluster.stop("immediate")
             wait_until(lambda: away.put("x", 2).status == 503, "writes to be refused")
-            assert away.value("x") == 1, "reads go on"
+            assert away.value("x") == 1, "reads continue"
             assert home.set("x", 1).status == 200
             assert gateway.ready()
             health = gateway.rest.send("GET", "/.health/ready").json()
             assert health["databases"] == {"home": "reachable", "b": "unreachable"}
-            # One that starts now serves the home, and the other when it is there.
+            # A gateway that starts now serves the primary database, and the other one once it is available.
             late = serve(name="late")
             assert late.rest.value("x") == 1
             assert late.rest.at(ns="away").get("x").status == 503
             cluster.start()
             for one in (gateway, late):
-                wait_until(lambda one=one: one.rest.at(ns="away").put("x", 3).status == 200, "writes to go on", 60)
+                wait_until(lambda one=one: one.rest.at(ns="away").put("x", 3).status == 200, "writes to continue", 60)
         finally:
             cluster.stop("immediate")
 
@@ -277,7 +277,7 @@ def test_no_password_is_kept(serve, database_url, other, scratch):
     run(database_url, "database", "add", "b", url)
     kept = sql.rows(database_url, "SELECT d::text FROM pathmirror.database d")
     assert len(kept) == 1 and "secret" not in kept[0][0] and "postgres@" not in kept[0][0]
-    # A login of its own: the role exists in this cluster only.
+    # A login for this test: the role exists in this cluster only.
     role = "role_" + other.rsplit("_", 1)[1]
     sql.autocommit(other, f"CREATE ROLE {role} LOGIN SUPERUSER")
     try:

@@ -1,4 +1,4 @@
-"""What commands say of namespaces and databases: where they are, and what to do."""
+"""Output of commands about namespaces and databases: their placement, and the next steps."""
 
 import json
 import uuid
@@ -46,7 +46,7 @@ def test_a_database_is_forgotten_once_it_is_empty(home, other):
     assert [json.loads(line)["name"] for line in said(home, "database", "ls", "--json").splitlines()] == ["home"]
     assert "There is no database" in refused(home, "database", "rm", "b")
     assert "The primary database can't be removed" in refused(home, "database", "rm", "home")
-    # Nothing in it was changed: it can be added again.
+    # The removal changed nothing in the database: it can be added again.
     said(home, "database", "add", "b", other)
     assert json.loads(said(home, "database", "drain", "b", "--json")) == {"name": "b", "state": "draining"}
     assert json.loads(said(home, "database", "drain", "b", "--undo", "--json")) == {"name": "b", "state": "open"}
@@ -80,7 +80,7 @@ def test_creating_again_changes_nothing_and_says_what_it_did(home, other):
     assert said(home, "namespace", "create", "shop", "--in", "b") == "shop is in b.\n"
     for where in (["--in", "b"], []):
         assert said(home, "namespace", "create", "shop", *where) == "shop is in b already.\n"
-    # One that nobody has placed.
+    # A namespace without a placement.
     cli.succeeds("namespace", "create", "old", "--database-url", other)
     assert said(home, "namespace", "create", "old", "--in", "b") == "old was in b already, and is served from there from now on.\n"
 
@@ -124,23 +124,23 @@ def test_doctor_looks_at_the_file_of_logins(home, other, scratch):
 
 
 def test_a_name_that_comes_back_is_not_mixed_up(home, other, postgres, serve):
-    """By a gateway that runs: what it has under a name is what it was started with."""
+    """A running gateway keeps the database that it knows for a name."""
     said(home, "namespace", "create", "shop", "--in", "b")
     gateway = serve("--ns", "default", "--create-namespaces")
     rest = gateway.rest.at(ns="shop")
     wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
     rest.set("x", "in the first")
     said(home, "database", "drain", "b", "--move")
-    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served at home")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served by the primary database")
     said(home, "database", "rm", "b")
     third = postgres.create_database()
     said(home, "database", "add", "b", third)
     said(home, "namespace", "create", "new", "--in", "b")
-    wait_until(lambda: gateway.rest.at(ns="new").get("x").status == 503, "what is placed in the new one to be refused")
-    # The same database under another name: not twice.
+    wait_until(lambda: gateway.rest.at(ns="new").get("x").status == 503, "namespaces of the new database to be refused")
+    # The same database cannot be added twice under two names.
     said(home, "database", "add", "c", other)
     said(home, "namespace", "create", "third", "--in", "c")
-    wait_until(lambda: gateway.rest.at(ns="third").get("x").status == 503, "what is placed in the renamed one to be refused")
+    wait_until(lambda: gateway.rest.at(ns="third").get("x").status == 503, "namespaces of the renamed database to be refused")
     assert rest.value("x") == "in the first"
     again = serve("--ns", "default", "--create-namespaces", name="again")
     for name in ("new", "third", "shop"):

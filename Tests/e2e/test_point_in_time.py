@@ -1,5 +1,5 @@
-"""A base backup and the archived write-ahead log are restored to a moment, as docs/guides/high-availability.md says. What the restored
-database lacks is said, listeners are brought to it, and entries that came later are carried over from the old one by `replay`."""
+"""A base backup and the archived write-ahead log are restored to a time, by docs/guides/high-availability.md. The gateway logs the lost
+entries, listeners get the restored state, and `replay` copies later entries from the old database."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 
 
 class Restored(Cluster):
-    """A server made of a base backup and an archive, as of a restore point."""
+    """A server from a base backup and an archive, at a restore point."""
 
     def __init__(self, root, logs, backup, archive, point: str):
         self.root, self.logs, self.data = root, logs, root / "pgdata"
@@ -29,7 +29,7 @@ class Restored(Cluster):
 
 @pytest.fixture
 def archived(own_postgres):
-    """A server that archives its log, and where to."""
+    """A server that archives its log, and the archive folder."""
     archive = own_postgres.root / "archive"
     archive.mkdir()
     if own_postgres.user:
@@ -62,7 +62,7 @@ def test_back_to_a_moment(archived, scratch, logs):
             sql.rows(old.url("postgres"), "select pg_create_restore_point('before_it')")
             with Listener(rest.at("orders")) as listener:
                 listener.next()
-                # The mistake; and what others wrote afterwards, which is to be kept.
+                # The mistake, and later writes of others, which the recovery keeps.
                 assert rest.delete("orders").status == 200
                 last = rest.set("letters/x", "kept").seq
                 listener.wait_for_id(kept + 1)
@@ -78,18 +78,18 @@ def test_back_to_a_moment(archived, scratch, logs):
                 restored.start()
                 there = restored.url(database)
                 wait_until(lambda: sql.rows(there, "select pg_is_in_recovery()") == [(False,)], "the end of recovery", 30)
-                # Listeners begin again with what there is now.
+                # Listeners restart with the current value.
                 wait_until(lambda: listener.events[-1].change == ("put", "/", {"a": {"n": 1}, "b": {"n": 2}}), "a fresh put", 30)
                 assert listener.events[-1].id == kept
             wait_until(gateway.ready, "ready again", 30)
             said = [line for line in gateway.process.stderr().splitlines() if "THE DATABASE HAS LOST ENTRIES" in line]
             assert len(said) == 1 and f"lost={kept + 1}...{last}" in said[0] and f"head={kept}" in said[0], said
             assert "the database was promoted" in gateway.process.stderr()
-            # What was right of what came later.
+            # The valid part of the later entries.
             cli.succeeds("replay", "apply", wanted, "--database-url", there)
             wait_until(lambda: rest.value("letters") == {"x": "kept"}, "the entries that were carried over", 30)
             assert rest.value("orders") == {"a": {"n": 1}, "b": {"n": 2}}
-            # Twice is once.
+            # A second run changes nothing.
             assert "0 entries; 1 was applied before" in cli.succeeds("replay", "apply", wanted, "--database-url", there)
             cli.verify("--database-url", there)
         finally:

@@ -134,14 +134,14 @@ KEYS = ["-2147483648", "-5", "-1", "0", "00", "1", "2", "7", "07", "007", "10", 
 
 
 def test_exports_are_written_in_key_order(at):
-    """The order of an object's text is no promise of the protocol, but it is ours for export: diffs of exports are small."""
+    """The protocol does not promise an order of an object's text, but exports have one, so that their diffs are small."""
     at.set(value={key: 1 for key in reversed(KEYS)})
     pairs = json.loads(at.get(format="export").body, object_pairs_hook=list)
     assert [key for key, _ in pairs] == sorted(KEYS, key=key_rank)
 
 
 def test_the_key_order_cut_everywhere(at):
-    """limitToFirst(n) for each n shows the order, whatever order the object's text has."""
+    """limitToFirst(n) for each n shows the order, independent of the order of the object's text."""
     at.set(value={key: 1 for key in KEYS})
     expected = sorted(KEYS, key=key_rank)
     for count in range(1, len(KEYS) + 1):

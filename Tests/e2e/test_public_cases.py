@@ -51,7 +51,7 @@ def refused(response, status: int, text: str):
 # Event streams
 
 def test_a_stream_of_nothing_begins_with_null(at):
-    """step-up-labs/firebase-database-dotnet#16: a subscriber of a place without data is told that there is none."""
+    """step-up-labs/firebase-database-dotnet#16: a subscriber of a path without data gets null."""
     with Listener(at) as listener:
         assert listener.next().change == ("put", "/", None)
 
@@ -87,7 +87,7 @@ def test_an_update_with_a_new_key_is_a_patch(at, dev):
 
 
 def test_the_path_of_a_patch_is_the_place_that_was_updated(at):
-    """FirebaseExtended/firebase-arduino#321: an update below the stream's place says where, and has the changed keys."""
+    """FirebaseExtended/firebase-arduino#321: an update below the stream's path has its own path, and the changed keys."""
     at.set(value={"artist": {"singer": {"name": "a", "age": 1}}})
     with Listener(at) as listener:
         listener.next()
@@ -100,7 +100,7 @@ def test_the_path_of_a_patch_is_the_place_that_was_updated(at):
 
 
 def test_deep_writes_have_deep_paths(at):
-    """GodotNuts/GodotFirebase#43: a client puts what arrives at the path of the event."""
+    """GodotNuts/GodotFirebase#43: a client stores the data at the path of the event."""
     with Listener(at) as listener:
         listener.next()
         at.set("a/b/c", 1)
@@ -120,7 +120,7 @@ def test_a_stream_of_one_value(at):
 
 
 def test_an_update_with_keys_that_end_with_a_slash(at):
-    """thisbejim/Pyrebase#43: such an update is written, and a stream at one of its places is told."""
+    """thisbejim/Pyrebase#43: the gateway writes such an update, and a stream at one of its paths gets an event."""
     with Listener(at.at("garden")) as listener:
         listener.next()
         assert at.patch(value={"garden/light/": {"value": 1}, "garden/water/": {"value": 2}}).status == 200
@@ -128,7 +128,7 @@ def test_an_update_with_keys_that_end_with_a_slash(at):
 
 
 def test_a_filtered_stream_is_silent_about_what_lies_outside(at):
-    """step-up-labs/firebase-database-dotnet#124: with `startAt` a client hears of new children only."""
+    """step-up-labs/firebase-database-dotnet#124: with `startAt` a client gets events of new children only."""
     at.set(value={"k1": 1, "k2": 2})
     with Listener(at, **ordered(orderBy="$key", startAt="k3")) as listener:
         listener.next()
@@ -139,7 +139,7 @@ def test_a_filtered_stream_is_silent_about_what_lies_outside(at):
 
 
 def test_five_writes_at_once_are_five_events(at, dev):
-    """mobizt/Firebase-ESP8266#177: changes of several fields at the same time are all told, in order."""
+    """mobizt/Firebase-ESP8266#177: a stream gets all of several concurrent changes, in order."""
     at.set(value={f"f{n}": 0 for n in range(5)})
     with Listener(at) as listener, RealtimeClient(dev.port) as app:
         listener.next()
@@ -262,14 +262,14 @@ def test_updates_have_no_condition(at):
 
 
 def test_settings_besides_the_rules_are_not_there(admin):
-    """firebase/firebase-tools#1132, #3228 and #3661: `database:settings` has nothing to set, and is told so."""
+    """firebase/firebase-tools#1132, #3228 and #3661: `database:settings` has nothing to set, and gets an error."""
     for name, body in (("defaultWriteSizeLimit", b'"unlimited"'), ("strictTriggerValidation", b"false")):
         for method, data in (("GET", None), ("PUT", body)):
             refused(admin.send(method, f"/.settings/{name}.json?ns={admin.params['ns']}", data), 404, "There is nothing at this path")
 
 
 def test_an_unknown_credential_is_no_administrator(guest):
-    """firebase/firebase-tools#2586: Firebase's emulator takes any text behind `Bearer` for an administrator's token."""
+    """firebase/firebase-tools#2586: Firebase's emulator accepts any text after `Bearer` as an administrator's token."""
     for headers in ({"Authorization": "Bearer abc"}, {"Authorization": "Bearer "}):
         response = guest.get("a", headers=headers)
         assert response.status == (401 if "abc" in headers["Authorization"] else 200), response.body
@@ -321,7 +321,7 @@ def test_a_page_by_key_begins_with_the_small_numbers(at):
 
 
 def test_queries_that_say_what_they_lack(admin):
-    """beste/firebase-php#50, ktamas77/firebase-php#58, step-up-labs/firebase-database-dotnet#105"""
+    """beste/firebase-php#50, ktamas77/firebase-php#58, step-up-labs/firebase-database-dotnet#105: the error names the missing part."""
     put_rules(admin, {".read": True})
     admin.set("Devices Data", {"a": {"Date": 1}})
     refused(admin.get("Devices Data", limitToFirst=10), 400, "orderBy must be defined when other query parameters are defined")
@@ -395,7 +395,7 @@ def test_namespaces_have_nothing_in_common(dev, ns):
 
 @pytest.mark.parametrize("value", [63.99999999999999, 9007199254740991, 0.1 + 0.2, -0.0, 1e300, 5e-324])
 def test_a_transaction_on_an_awkward_number(client, dev, ns, value):
-    """firebase/firebase-admin-node#779 and #688: the hash of what was read must be the hash of what is stored."""
+    """firebase/firebase-admin-node#779 and #688: the hash of the read value must equal the hash of the stored one."""
     client.put("n", {"value": value, "text": "Hello, world!"})
     read = RealtimeClient(dev.port, ns)
     with read:
@@ -419,7 +419,8 @@ def test_a_get_that_is_denied(admin, client):
 
 
 def test_a_get_without_an_index(admin, client):
-    """firebase/firebase-js-sdk#8488 and #7843: `get` of a selection without an index fails, and says what to add; of an order alone it doesn't."""
+    """firebase/firebase-js-sdk#8488 and #7843: a `get` of a selection without an index fails, and names the missing index; a `get` with an
+    order alone succeeds."""
     put_rules(admin, {".read": True})
     admin.set("things", {"a": {"n": {"views": 1}}, "b": {"n": {"views": 2}}})
     assert client.ok("g", {"p": "things", "q": {"i": "n/views"}}) == admin.value("things")
@@ -497,7 +498,8 @@ def test_the_last_request_for_one_path_is_executed(dev, ns, guest):
 
 
 def test_a_client_that_comes_back_with_its_hash_is_sent_nothing(client, dev, ns):
-    """firebase/firebase-android-sdk#7549: after a reconnect the listen is answered alone where nothing changed, and what follows arrives."""
+    """firebase/firebase-android-sdk#7549: after a reconnect without changes, the client gets the answer to its listen alone, and then later
+    events."""
     client.put("presence", {"u": {"name": "Nick", "isOnline": True}})
     with RealtimeClient(dev.port, ns, ls=client.session) as back:
         assert back.listen("presence", hash=node_hash({"u": {"name": "Nick", "isOnline": True}})) is None
@@ -517,7 +519,7 @@ def test_150_clients_of_one_machine(dev, ns):
 
 
 def test_the_last_child_of_a_listen_goes(client):
-    """FrangSierra/RxFirebase#39: the removal of the last child, and of the parent, is told."""
+    """FrangSierra/RxFirebase#39: a client gets the removal of the last child, and of the parent."""
     client.put("posts/group", {"key_1": True, "key_2": True})
     client.listen("posts/group")
     client.put("posts/group/key_2", None)
@@ -529,7 +531,7 @@ def test_the_last_child_of_a_listen_goes(client):
 
 
 def test_a_large_transaction_is_seen_by_others(client, guest):
-    """firebase/firebase-admin-java#304: a committed transaction is there for everybody."""
+    """firebase/firebase-admin-java#304: other clients see a committed transaction."""
     value = {f"k{n:04}": {"text": "x" * 200} for n in range(2000)}
     client.listen("tree")
     assert client.call("p", {"p": "tree", "d": value, "h": ""})["s"] == "ok"
@@ -542,7 +544,7 @@ def test_a_polling_session_names_the_host_too(dev):
 
 
 def test_open_rules_are_those_of_a_new_emulator(admin, guest):
-    """firebase/firebase-tools#2483: uploaded rules hold at once, for writes below a place, too."""
+    """firebase/firebase-tools#2483: uploaded rules hold at once, for writes below a path, too."""
     assert guest.post("path", "value").status == 200
     put_rules(admin, {".read": True, ".write": False, "path": {".validate": False}})
     refused(guest.post("path", "value"), 401, "Permission denied")
@@ -560,7 +562,7 @@ def test_http_1_0_clients_are_answered(dev, at):
         assert (answer.status, answer.read()) == (200, b'"firebase demo"')
 
 
-# Found to differ from Firebase
+# Cases in which Firebase differs
 
 def test_queries_on_writes_are_refused_with_the_text_of_firebase(at):
     """RomainVialard/FirebaseApp#13: an update of the selected records."""

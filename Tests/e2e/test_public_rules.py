@@ -28,7 +28,7 @@ class Ruled:
         self.admin.set("", data)
 
     def user(self, auth: dict | None) -> Rest:
-        """As somebody whom the rules judge by `auth`."""
+        """A client of a user with this `auth`."""
         return self.admin.at("", auth_variable_override=json.dumps(auth))
 
 
@@ -87,14 +87,14 @@ def test_a_removal_is_not_validated(ruled):
 
 
 def test_an_empty_object_is_a_removal(ruled):
-    """goldibex/targaryen#139: `hasChildren([…])` is not asked for a new item that is empty."""
+    """goldibex/targaryen#139: the gateway does not evaluate `hasChildren([…])` for a new item that is empty."""
     ruled.use({"list": {".write": True, "$id": {".validate": "newData.hasChildren(['required1', 'required2'])"}}})
     denied(ruled.guest.put("list/a", {"required1": 1}))
     allowed(ruled.guest.put("list/a", {}))
 
 
 def test_deep_updates_need_a_grant_at_their_own_paths(ruled):
-    """goldibex/targaryen#120: each path of an update is judged by itself; an object above them is not."""
+    """goldibex/targaryen#120: the gateway judges each path of an update by itself, but not an object above them."""
     ruled.use({"A": {"B": {"C": {"D": {".write": True}}}, "X": {"Y": {"Z": {".write": True}}}}})
     allowed(ruled.guest.patch("A", {"B/C/D": 10}))
     allowed(ruled.guest.patch("A", {"B/C/D": 11, "X/Y/Z/": 20}))
@@ -110,7 +110,7 @@ def test_a_key_that_ends_with_a_slash_lacks_its_child(ruled):
 
 
 def test_null_where_nothing_is_needs_a_grant(ruled):
-    """FirebaseExtended/bolt#248: the write rule is asked, although nothing changes."""
+    """FirebaseExtended/bolt#248: the gateway evaluates the write rule, although the value does not change."""
     ruled.use({"shared": {"$user": {".write": "data.exists() || newData.child('accepted').val() == false"}}, "other": {".write": True}},
               {"other": 1})
     denied(ruled.guest.patch("", {"shared/u2": None, "other": None}))
@@ -118,7 +118,7 @@ def test_null_where_nothing_is_needs_a_grant(ruled):
 
 
 def test_a_comparison_with_null_ends_the_expression(ruled):
-    """FirebaseExtended/bolt#223: `null >= 20` fails, whatever stands behind `||`; before it, the other operand decides."""
+    """FirebaseExtended/bolt#223: `null >= 20` fails, even before `||`; after `||`, the first operand decides."""
     level = "root.child('level').val() >= 20"
     owner = "root.child('owner').val() == auth.uid"
     ruled.use({"first": {".write": f"{level} || {owner}"}, "last": {".write": f"{owner} || {level}"}}, {"owner": "ada"})
@@ -154,7 +154,7 @@ def test_variables_of_all_levels(ruled):
 
 
 def test_a_grant_above_is_final(ruled):
-    """goldibex/targaryen#33: a rule below can't take back what a rule above grants."""
+    """goldibex/targaryen#33: a rule below cannot revoke the grant of a rule above."""
     ruled.use({".read": "auth !== null", ".write": "auth !== null", "users": {"$user": {".write": "auth.uid === $user"}}})
     allowed(ruled.user({"uid": "u1"}).put("users/u2", 1))
     denied(ruled.user(None).put("users/u2", 2))

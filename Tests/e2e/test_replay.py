@@ -1,4 +1,4 @@
-"""Looking back: `replay tree|log|apply`, `log snapshot|prune|blame`, `diff`."""
+"""Former states: `replay tree|log|apply`, `log snapshot|prune|blame`, `diff`."""
 
 import json
 import signal
@@ -78,7 +78,7 @@ def test_restore_into_a_namespace(history):
 
 
 def test_restore_a_part_in_place(history):
-    """Ada is back, the gateway says so to those who read there, and everything else is as it was."""
+    """The gateway emits the restored part to its listeners, and all other data is unchanged."""
     history.run("replay", "tree", "--at", "6", "--into", "default", "--path", "/users/ada", "--replace")
     expected = dict(history.trees[-1], users={"ada": history.trees[6]["users"]["ada"]})
     wait_until(lambda: history.rest.value(format="export") == expected, "the gateway to follow")
@@ -111,7 +111,7 @@ def test_only_what_is_missing_comes_back(history):
 
 
 def test_an_entry_is_undone(history):
-    """Server values as they were stored, a fan-out update, a priority, and what a gateway's clients see of it."""
+    """Server values as they were stored, a fan-out update, a priority, and the view of a gateway's clients."""
     before = history.trees[-1]
     history.write("patch", "", {"seen": {".sv": "timestamp"}, "users/eve": {"name": "Eve", ".priority": 2}, "posts/2/deep": None})
     history.write("put", "visits", {".sv": {"increment": 5}})
@@ -123,7 +123,7 @@ def test_an_entry_is_undone(history):
     history.run("log", "undo", "10", "--yes")
     history.run("log", "undo", "9", "--yes")
     wait_until(lambda: history.rest.value(format="export") == before, "the gateway to follow")
-    # The same time comes back, not a new one.
+    # The undo restores the former time and does not take a new one.
     history.run("log", "undo", "14", "--yes")
     wait_until(lambda: history.rest.value("seen") == history.trees[9]["seen"], "the gateway to follow")
     assert history.rest.value(format="export") == history.trees[9]
@@ -171,7 +171,7 @@ def test_prune_and_what_still_works(history):
     history.write("put", "after", 1)
     assert history.tree(9) == history.trees[9]
     assert "Nothing to drop" in history.run("log", "prune", "--keep", "30d")
-    # Damage is still found.
+    # `verify` still finds damage.
     sql.execute(history.url, "UPDATE pathmirror.node SET value = '2' WHERE path = '/after'")
     assert "differ" in history.fails("log", "verify")
 
@@ -235,7 +235,7 @@ def test_imports_are_replayed_too(history, scratch):
     history.run("replay", "apply", scratch / "one.ndjson", "--ns", "one")
     assert json.loads(history.run("export", "--ns", "one")) == {"bulk": {"k7": {"n": 7}}}
     history.run("log", "verify", "--ns", "one")
-    # Cut within the import: refused, and nothing of it stays.
+    # The input ends inside the import: the command refuses it, and keeps no part.
     lines = out.read_text().splitlines(keepends=True)
     assert len(lines) > 10
     (scratch / "cut.ndjson").write_text("".join(lines[:-1]))
@@ -249,7 +249,7 @@ def test_killed_replays_go_on(history, scratch, logs):
     out = scratch / "slow.ndjson"
     slow = Process([pathmirror(), "replay", "log", "--output", out, "--rate", "50", "--database-url", history.url], "replay", logs)
     part = scratch / "slow.ndjson.from1.part"
-    # What is written goes to the file in pieces; a cut one is made by hand from a whole one.
+    # The command writes the file in pieces; this test cuts a complete file.
     slow.send(signal.SIGKILL)
     slow.wait()
     whole = history.run("replay", "log")
@@ -295,7 +295,7 @@ def test_bad_files_are_refused(serve, database_url, scratch, text, reason):
 
 
 def differ(history, *words) -> str:
-    """What `diff` writes of trees that must differ."""
+    """The output of `diff` for trees that must differ."""
     finished = cli.command("diff", *words, "--database-url", history.url)
     assert finished.returncode == 1 and not finished.stderr
     return finished.stdout
@@ -335,7 +335,7 @@ PRIORITIZED = {"a": {"b": {"c": 1, ".priority": 2}, "d": {".value": "x", ".prior
 
 @pytest.mark.parametrize("more", [[], ["--chunked", "--chunk-rows", "1"], ["--chunked", "--chunk-rows", "3"]])
 def test_a_restored_tree_keeps_priorities_everywhere(history, scratch, more):
-    """For the gateway that follows, SQL, `verify`, trees of the past, and a log that the entries are replayed to."""
+    """For the gateway, SQL, `verify`, former trees, and a log into which the entries are replayed."""
     history.write("put", "p", PRIORITIZED)
     sql.execute(history.url, "INSERT INTO pathmirror.namespace (name) VALUES ('copy')")
     copy = history.rest.at(ns="copy")
@@ -355,7 +355,7 @@ def test_a_restored_tree_keeps_priorities_everywhere(history, scratch, more):
 
 
 def test_older_restores_are_read_right(history):
-    """Restores of before had the priorities of inner nodes before their children."""
+    """Former restores wrote the priorities of inner nodes before their children."""
     history.write("put", "p", PRIORITIZED)
     history.run("replay", "tree", "--at", "head", "--into", "copy", "--path", "/p")
     sql.execute(history.url, "UPDATE pathmirror.log_part SET changes = (SELECT json_object_agg(path, value ORDER BY position DESC) "

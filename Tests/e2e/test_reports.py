@@ -1,8 +1,7 @@
-"""The reports of docs/guides/reports.md on a blog of a million leaves and the ISO lists, each against the same counted in
-Python from what `pathmirror export` and `pathmirror replay log` give.
+"""The reports of docs/guides/reports.md on a blog of a million leaves and the ISO lists. Each test compares a report with the result of
+Python code on the output of `pathmirror export` and `pathmirror replay log`.
 
-PATHMIRROR_SOCIAL_LEAVES makes it another size.
-"""
+PATHMIRROR_SOCIAL_LEAVES sets another size."""
 
 import json
 import os
@@ -43,7 +42,7 @@ def report(heading: str) -> str:
 
 
 class Blog:
-    """The data set in a database, mirrored, with a gateway that has written to it since."""
+    """The data set in a database, with mirrors and a gateway that has written to it since."""
 
     def __init__(self, gateway, url: str, folder: Path):
         self.gateway, self.url, self.folder = gateway, url, folder
@@ -57,7 +56,7 @@ class Blog:
         return result
 
     def run(self, beginning: str) -> tuple[list[tuple], datetime]:
-        """A report's rows, and its now()."""
+        """The rows of a report, and its now()."""
         with psycopg.connect(self.url) as connection:
             now = connection.execute("select now()").fetchone()[0]
             rows = self.timed(beginning, lambda: connection.execute(report(beginning)).fetchall())
@@ -107,7 +106,7 @@ def iso_lists() -> dict:
 
 
 def write_on(blog: Blog, tree: dict, now: int):
-    """What clients do: posts and stars in both places at once, presence, and some who forget the copy."""
+    """Writes as clients do: posts and stars in both paths at once, presence, and some updates without the copy."""
     rest = blog.gateway.rest
     for number in range(40):
         author = f"user{number % 3}"
@@ -141,7 +140,7 @@ def presence(blog: Blog):
             rest.set(f"presence/{who}", {"online": step % 2 == 0, "since": {".sv": "timestamp"}})
         else:
             rest.set(f"presence/{who}/online", step % 3 != 0)
-    # Weeks of being there and away, not the milliseconds that this took; a part of it is longer ago than the report looks back.
+    # Makes the presence of weeks from milliseconds; a part of it is older than the period of the report.
     sql.execute(blog.url, "update pathmirror.log set committed_at = date_trunc('milliseconds', now()) - (namespace.head - seq) * (namespace.head - seq) * interval '5 minutes' "
                 "from pathmirror.namespace where namespace.id = log.namespace_id")
 

@@ -17,7 +17,7 @@ RANKED = {"a": {".value": 1, ".priority": 3}, "b": {".value": 2, ".priority": "x
 
 
 def check(at, tree, **query):
-    """The server selects what the model selects; `tree` is in export form."""
+    """Compares the server's selection with the model's; `tree` is in export form."""
     bounds = {name: list(value) if isinstance(value, tuple) else value for name, value in query.items()}
     params = ordered(**{name: value for name, value in bounds.items() if not isinstance(value, list)})
     for name, value in bounds.items():
@@ -92,7 +92,7 @@ def test_bounds_on_the_key(at, bounds, limit):
 
 
 def test_a_result_is_an_object(at):
-    """Also where its keys are those of an array; below it arrays are arrays."""
+    """A result is an object even if its keys are those of an array; below it arrays are arrays."""
     at.set(value=["a", ["b"], "c", "d"])
     assert at.value(**ordered(orderBy="$key", limitToFirst=2)) == {"0": "a", "1": ["b"]}
     assert at.value(**ordered(orderBy="$key")) == {"0": "a", "1": ["b"], "2": "c", "3": "d"}
@@ -108,7 +108,7 @@ def test_nothing_selected_is_an_empty_object(at, query):
     assert at.value(**params) == {}
     assert at.value(format="export", **params) == {}
     assert at.get(callback="f", **params).body == b"/**/f({});"
-    # A place without data has nothing to select from.
+    # A query at a path without data selects nothing.
     assert at.value("nowhere", **params) is None
 
 
@@ -123,7 +123,7 @@ def test_a_leaf_has_no_children_to_select(at, leaf):
     {"startAt": (30, "[MAX_NAME]")}, {"endAt": (30, "[MIN_NAME]")}, {"startAfter": (25, "[MIN_NAME]"), "endBefore": (30, "[MAX_NAME]")},
     {"startAfter": (None, "[MAX_NAME]")}])
 def test_bounds_before_and_after_all_keys(at, bounds):
-    """As the JavaScript SDK's REST client sends them: `startAfter(30)` is `startAfter=30,"[MAX_NAME]"`."""
+    """Bounds in the form of the JavaScript SDK's REST client: `startAfter(30)` is `startAfter=30,"[MAX_NAME]"`."""
     at.set(value=PEOPLE)
     plain = {("startAfter", "[MAX_NAME]"): "startAfter", ("startAfter", "[MIN_NAME]"): "startAt", ("startAt", "[MIN_NAME]"): "startAt",
              ("startAt", "[MAX_NAME]"): "startAfter", ("endBefore", "[MIN_NAME]"): "endBefore", ("endBefore", "[MAX_NAME]"): "endAt",

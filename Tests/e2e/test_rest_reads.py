@@ -1,4 +1,4 @@
-"""Reads: plain, shallow, export, pretty; what is not there; paths in all their spellings."""
+"""Reads: plain, shallow, export, pretty; absent data; paths in all their spellings."""
 
 import json
 
@@ -160,7 +160,7 @@ def test_a_callback_that_is_no_name_is_refused(at, name):
 def test_timeout_is_a_number_and_a_unit(at, timeout, status):
     at.set(value=1)
     response = at.get(timeout=timeout)
-    # A very short time may really run out.
+    # A very short time limit may really pass.
     assert response.status == status or (timeout == "3ms" and response.status == 400)
 
 

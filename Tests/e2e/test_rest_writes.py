@@ -1,4 +1,4 @@
-"""Writes: PUT, POST, PATCH, DELETE; what they answer, what they leave, and that each is one."""
+"""Writes: PUT, POST, PATCH, DELETE; their answers, their results, and their atomicity."""
 
 import re
 import threading
@@ -26,12 +26,12 @@ def test_put_echoes_and_replaces(at):
     ([b'{".value":1,".priority":2}', b'{".priority":2.0,".value":1}'], b'{".value":1,".priority":2}'), ([b'{".value":"v"}', b'"v"'], b'"v"'),
     ([b'{"a":[1],".priority":"p"}', b'{".priority":"p","a":{"0":1}}'], b'{"a":{"0":1},".priority":"p"}')])
 def test_a_write_is_answered_the_stored_value_in_one_form(at, bodies, stored):
-    """However the body spells it, for every method that answers a value."""
+    """The answer has one form for all spellings of the body, for every method that returns a value."""
     for body in bodies:
         assert at.put(body=body).body.strip() == stored
         tag = at.get(headers={"X-Firebase-ETag": "true"}).etag
         assert at.put(body=body, headers={"if-match": tag}).body.strip() == stored
-        # Of an update's paths those that it removes come last.
+        # The removed paths of an update come last.
         assert at.patch(body=b'{"k":' + body + b',"deep/er":true}').body.strip() == (
             b'{"deep/er":true,"k":null}' if stored == b"null" else b'{"k":' + stored + b',"deep/er":true}')
         assert b"".join(at.put(body=body, print="pretty").body.split()) == b"".join(stored.split())
@@ -206,7 +206,7 @@ def test_seqs_grow_with_every_write(at):
 
 
 def test_each_of_many_writers_gets_its_own_entry(at):
-    """64 threads beside each other: coalesced in batches, yet each acknowledged write is its own, with its own seq."""
+    """64 threads in parallel: the gateway batches their writes, yet each acknowledged write has its own seq."""
     seqs = []
 
     def write(worker):

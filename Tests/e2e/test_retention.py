@@ -1,4 +1,4 @@
-"""Logs that gateways shorten by themselves, as an administrator has said."""
+"""Gateways shorten logs by the policies of an administrator."""
 
 import urllib.request
 
@@ -7,7 +7,7 @@ from harness.waiting import wait_until
 
 
 def backdated(url: str, days: int):
-    """As if everything had happened so many days earlier."""
+    """Moves the times of all entries back by this number of days."""
     sql.execute(url, f"UPDATE pathmirror.log SET committed_at = committed_at - interval '{days} days'",
                 f"UPDATE pathmirror.snapshot SET created_at = created_at - interval '{days} days'")
 
@@ -80,7 +80,7 @@ def test_what_is_not_said_rightly_is_refused(database_url):
 
 
 def test_one_namespace(serve, database_url):
-    """What is asked of one log says nothing of the others, and does nothing to them."""
+    """A policy for one log does not affect other logs."""
     source = ("--database-url", database_url)
     gateway = serve("--retention-interval", "0s", "--ns", "default,other")
     for ns in ("default", "other"):
@@ -96,7 +96,7 @@ def test_one_namespace(serve, database_url):
     assert [line["namespace"] for line in cli.objects(cli.succeeds("retention", "ls", "--ns", "other", "--json", *source))] == ["other"]
     shown = cli.succeeds("retention", "ls", "--ns", "other", *source).splitlines()
     assert [line.split("  ")[0] for line in shown] == ["all others", "other"]
-    # The log begins behind a snapshot, which the first look takes.
+    # The log begins after a snapshot, which the first run takes.
     assert cli.succeeds("retention", "run", "--ns", "other", *source).startswith("other: 0 entries dropped")
     for ns in ("default", "other"):
         for number in range(5):

@@ -1,4 +1,4 @@
-"""The roles of docs/guides/roles.md, and a database that `pg_restore` has made: what is missing is named, with the statement that grants it."""
+"""The roles of docs/guides/roles.md, and a database from `pg_restore`: errors name the missing right, with the statement that grants it."""
 
 import json
 import re
@@ -16,7 +16,7 @@ GROUPS = ("pathmirror_reader", "pathmirror_writer", "pathmirror_gateway")
 
 @pytest.fixture
 def roles(postgres, database_url):
-    """An owner and a role for gateways, as the documentation has them; CREATE on the database is not granted yet."""
+    """An owner and a role for gateways, by the documentation; CREATE on the database is not granted yet."""
     name = uuid.uuid4().hex[:12]
     owner, gateways = f"owner_{name}", f"gateways_{name}"
     for group in GROUPS:
@@ -39,7 +39,7 @@ def refusal(*words) -> str:
 
 
 def grants(text: str, url: str) -> str:
-    """Carries out the statement that a message names."""
+    """Executes the statement that a message names."""
     (statement,) = re.findall(r"grant create(?:, usage)? on (?:database|schema) \S+ to \w+", text)
     sql.execute(url, statement)
     return statement
@@ -57,7 +57,7 @@ def written(scratch, *definitions):
 
 
 def migrated(roles, url):
-    """Migrates as the owner, which takes nothing of the database as the schema is there, and writes as the gateways' role."""
+    """Migrates as the owner, which needs no right on the database because the schema exists, and writes as the gateways' role."""
     owner, gateways, _ = roles
     cli.succeeds("migrate", "up", "--database-url", make_conninfo(url, user=owner))
     as_gateways = make_conninfo(url, user=gateways)
@@ -77,7 +77,7 @@ def test_the_roles_of_the_documentation(roles, database_url, scratch):
 
 
 def test_a_database_that_was_restored(roles, database_url, scratch):
-    """What was granted on the database that was dumped is not granted on the restored one."""
+    """A restored database lacks the grants on the database that was dumped."""
     owner, gateways, restored = roles
     as_gateways = migrated(roles, database_url)
     sql.execute(database_url, f'GRANT CREATE ON DATABASE "{database_url.rpartition("/")[2]}" TO {gateways}')
@@ -86,7 +86,7 @@ def test_a_database_that_was_restored(roles, database_url, scratch):
     subprocess.run([postgres_bin() / "pg_dump", "-Fc", "-f", dump, database_url], check=True, capture_output=True)
     subprocess.run([postgres_bin() / "pg_restore", "-d", restored, dump], check=True, capture_output=True)
     as_gateways = make_conninfo(restored, user=gateways)
-    # The schemas are there: nothing of the database is needed.
+    # The schemas exist: no right on the database is needed.
     cli.succeeds("migrate", "up", "--database-url", make_conninfo(restored, user=owner))
     cli.succeeds("replay", "mirror", "posts", "--database-url", as_gateways)
     assert sql.rows(restored, "SELECT author FROM mirror.posts") == [("a",)]
@@ -94,7 +94,7 @@ def test_a_database_that_was_restored(roles, database_url, scratch):
     file = written(scratch, {**POSTS, "name": "others", "table": "reports.others"})
     grants(refusal("mirror", "apply", file, "--yes", "--database-url", as_gateways), restored)
     cli.succeeds("mirror", "apply", file, "--yes", "--database-url", as_gateways)
-    # A schema of somebody else.
+    # A schema of another owner.
     sql.execute(restored, "CREATE SCHEMA theirs")
     file = written(scratch, {**POSTS, "name": "more", "table": "theirs.more"})
     text = refusal("mirror", "apply", file, "--yes", "--database-url", as_gateways)

@@ -1,4 +1,4 @@
-"""Security rules at the door: who is shut out and when, whom an administrator may act as, which indexes are asked for."""
+"""Security rules in a running gateway: revoked access, administrators that act as users, and required indexes."""
 
 import json
 
@@ -18,7 +18,7 @@ def put_rules(gateway, rules: dict):
 
 
 def is_cancelled(listener: Listener):
-    """The next event is `cancel`, it is the last one, and the stream ends."""
+    """Checks that the next event is `cancel`, that it is the last one, and that the stream ends."""
     event = listener.next()
     assert (event.kind, event.text) == ("cancel", "null"), event
     assert event.id is None
@@ -53,7 +53,7 @@ def test_new_rules_shut_a_reader_out_and_nobody_else(serve):
             assert (event.id, event.change) == (seq, ("patch", "/", {"a": 2}))
         assert shut_out.value == asking.value == {"a": 1}
         put_rules(gateway, OPEN)
-        # Let in again, it begins anew: what was written meanwhile was for others.
+        # The reader restarts with the current value: it may not get the writes of the time without access.
         with Listener(rest.at("private"), last_event_id=shut_out.last_id) as again:
             assert again.next().change == ("put", "/", {"a": 2})
 
@@ -99,9 +99,9 @@ def test_only_an_administrator_may_replace_the_rules(serve):
 
 
 @pytest.mark.parametrize("rule, door", [
-    # The data that decides is elsewhere: the reader is told nothing more from then on.
+    # The decisive data is at another path: the reader gets no more events after its change.
     ("root.child($test + '/door').val() === 'open'", "door"),
-    # The data that decides is what the reader listens to: the change itself is not told.
+    # The decisive data is within the listen: the reader does not get the change itself.
     ("data.child('door').val() === 'open'", "room/door")])
 def test_data_shuts_a_reader_out(serve, rule, door):
     gateway = serve(rules={"rules": {"$test": {".write": True, "room": {".read": rule}}}})
@@ -121,8 +121,8 @@ def test_data_shuts_a_reader_out(serve, rule, door):
 
 
 def test_data_elsewhere_shuts_readers_out_without_a_word_to_them(serve):
-    """Nothing at the readers' place is written: that they may not read any more is found all the same, and soon. Others,
-    whom the rule still lets in, go on."""
+    """No path below the listen is written: the gateway still detects soon that the readers lost their access. Other readers, which the rule
+    still allows, continue."""
     gateway = serve(rules={"rules": {"$test": {".write": True, "room": {
         ".read": "root.child($test + '/door').val() === 'open' || root.child($test + '/guests/' + auth.uid).val() === true"}}}})
     rest = gateway.unique()
@@ -151,7 +151,8 @@ def test_data_elsewhere_shuts_readers_out_without_a_word_to_them(serve):
 
 
 def test_a_stream_is_judged_by_its_query_from_first_to_last(serve):
-    """A rule that names the order lets a stream in and lets it stay: a plain read over REST is one by key."""
+    """The gateway judges a stream by its query during its whole life, if the rule names the order. A plain read over REST is a query by
+    key."""
     gateway = serve(rules={"rules": {"$test": {".write": True, "plain": {".read": "query.orderByKey"}, "ranked": {
         ".read": "query.orderByPriority && query.limitToFirst <= 10"}}}})
     rest = gateway.unique()
@@ -213,7 +214,7 @@ def test_wrong_credentials_are_refused_even_where_everybody_may_read(serve_once,
 
 @pytest.fixture(scope="module")
 def serve_once(postgres, logs):
-    """A gateway on a database of its own, open to everybody, shared by tests that write nothing."""
+    """A gateway on a database of its own, with open rules, shared by tests that write nothing."""
     from harness.gateway import start_serve
     from harness.scratch import scratch_directory
     with scratch_directory("rules") as path:
@@ -241,7 +242,7 @@ def test_an_order_without_its_index_is_refused(serve):
     assert rest.value("indexed", **ordered(orderBy="age", limitToFirst=1)) == {"b": people["b"]}
     assert rest.value("indexed", **ordered(orderBy="name/first", limitToFirst=1)) == {"a": people["a"]}
     assert rest.value("values", **ordered(orderBy="$value", limitToFirst=1)) == {"b": 1}
-    # These orders need none.
+    # These orders need no index.
     for order in ("$key", "$priority"):
         assert list(rest.value("plain", **ordered(orderBy=order, limitToFirst=1))) == ["a"]
 
@@ -250,7 +251,7 @@ def test_an_order_without_its_index_is_refused(serve):
 @pytest.mark.parametrize("body, headers", [
     (b"{ this is no JSON", {}), (b"x" * 200_000, {}), (b"no gzip", {"Content-Encoding": "gzip"}), (b"{}", {"Content-Encoding": "br"})])
 def test_what_is_refused_is_not_read(serve, method, body, headers):
-    """Whoever may not write is told so, and not what is wrong with a body that nobody had to look at."""
+    """A client that may not write gets this error, and not the error of its body, which the gateway has not read."""
     rest = serve(rules={"rules": {".write": "auth != null"}}).rest
     answer = rest.send(method, "/a.json", body, headers)
     assert (answer.status, answer.error) == (401, "Permission denied")
@@ -270,7 +271,7 @@ REFUSED = {
 
 
 def test_no_tree_is_loaded_for_whom_the_rules_refuse_whatever_is_stored(serve):
-    """The answers are those of a gateway that has the tree."""
+    """The answers equal those of a gateway that has loaded the tree."""
     first = serve()
     first.rest.set("mine/a", 1)
     put_rules(first, {"open": {".read": True}, "mine": {"$id": {".read": "auth != null", ".write": "auth != null && data.exists()"}}})
@@ -281,10 +282,10 @@ def test_no_tree_is_loaded_for_whom_the_rules_refuse_whatever_is_stored(serve):
         assert (answer.status, answer.body) == (expected.status, expected.body), name
     assert late.metric("pathmirror_namespace_loads_total") == 0
     assert late.metric('pathmirror_writes_refused_total{reason="rules"}') > 0
-    # What the rules may let in has to have the data.
+    # A request that the rules may allow needs the data.
     assert late.rest.get("open").status == 200 and late.rest.value("mine/a", auth=SECRET) == 1
     assert late.metric("pathmirror_namespace_loads_total") == 1
-    # New rules hold for who comes next, also where nobody has the namespace.
+    # New rules apply to the next request, also in a gateway that has not loaded the namespace.
     third = serve(name="third")
     assert third.rest.get("mine/a").status == 401
     put_rules(first, {".read": True})

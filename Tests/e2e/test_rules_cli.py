@@ -37,7 +37,7 @@ def test_set_get_history_and_rollback(serve, files):
         assert listener.next().kind == "cancel"
         listener.wait_for_end()
     assert rest.put("x", 2).status == 401
-    # By REST, too, it is one history.
+    # Changes by REST are in the same history.
     assert rest.send("PUT", f"/.settings/rules.json?auth={SECRET}", CLOSED.encode()).status == 200
     history = cli.objects(cli.succeeds("rules", "history", "--json", *source))
     assert [entry["origin"]["via"] for entry in history] == ["cli", "cli", "rest"]
@@ -55,7 +55,7 @@ def test_set_get_history_and_rollback(serve, files):
 
 
 def test_clear(serve, files):
-    """The gateways go back to the rules that they were started with, one that loads the namespace later as well, and their streams end."""
+    """The gateways return to the rules of their start, also one that loads the namespace later, and their streams end."""
     gateway = serve(rules=None)
     rest, source = gateway.rest, ("--database-url", gateway.database_url)
     cli.succeeds("rules", "set", files / "open.json", *source)
@@ -113,7 +113,7 @@ def test_explain(serve, files):
                                      '{"topic":"ok"}', "--json"))
     assert answer["allowed"] is True and len(answer["steps"]) == 2
     assert cli.command("rules", "explain", "--path", "x").returncode == 2
-    # Of a namespace: its rules and its data.
+    # Options that name a namespace: one for its rules, and one for its data.
     gateway = serve()
     source = ("--database-url", gateway.database_url)
     gateway.rest.set("rooms", {"b": {"members": {"eve": True}}})

@@ -1,4 +1,4 @@
-"""Files of secrets: who else can read them, and what is said where the gateway itself can't."""
+"""Files of secrets: other users that can read them, and files that the gateway cannot read."""
 
 import os
 import re
@@ -20,7 +20,7 @@ ROOT = os.geteuid() == 0
 
 @pytest.fixture
 def secret_file(scratch):
-    """A namespace's secret, closed to others."""
+    """A namespace's secret, unreadable for others."""
     file = scratch / "database-secret"
     file.write_text(secrets.token_urlsafe(30) + "\n")
     file.chmod(0o600)
@@ -44,7 +44,7 @@ def test_files_that_others_can_read_are_warned_of(serve, secret_file, mode):
     line, = warnings(gateway)
     assert f"file={secret_file}" in line and f"mode=0{mode:o}" in line and f'fix="chmod 600 {secret_file}"' in line
     assert secret_file.read_text().strip() not in gateway.process.stderr()
-    # As it says:
+    # The command that the message prints:
     secret_file.chmod(0o600)
     gateway.process.send(signal.SIGHUP)
     wait_until(lambda: "secrets read" in gateway.process.stderr(), "the files to be read again")
@@ -80,20 +80,20 @@ def test_the_key_of_the_certificate(serve, scratch):
 
 
 def test_what_systemd_shows_to_the_service_alone(serve, secret_file):
-    """Its credentials have a mask for a group's digit, where it uses access lists."""
+    """systemd's credentials show the mask of access lists as the rights of a group."""
     secret_file.chmod(0o440)
     gateway = serve("--database-secret-file", f"default={secret_file}", "--strict-secrets", env={"CREDENTIALS_DIRECTORY": str(secret_file.parent)})
     assert warnings(gateway) == []
 
 
 def start_as_nobody(database_url, logs, *words) -> str:
-    """What the program says when it can't start."""
+    """The error of a program that cannot start."""
     process = Process([pathmirror(), "serve", "--database-url", database_url, *words], "as-nobody", logs, user="nobody")
     assert process.wait(20) == 1, process.tail()
     return process.stderr()
 
 
-@pytest.mark.skipif(not ROOT, reason="only root can run a program as somebody else")
+@pytest.mark.skipif(not ROOT, reason="only root can run a program as another user")
 @pytest.mark.parametrize("option", ["--admin-secret-file", "--tls-key"])
 def test_a_file_that_the_gateway_cannot_read(database_url, scratch, logs, option):
     import pwd

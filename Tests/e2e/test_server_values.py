@@ -1,4 +1,4 @@
-"""Server values: timestamps, increments, and what is not one."""
+"""Server values: timestamps, increments, and values that look like one."""
 
 import math
 import sys
@@ -57,7 +57,7 @@ def test_an_increment_beyond_int64_becomes_a_double(at):
 
 @pytest.mark.parametrize("number", [1.7e308, -1.7e308])
 def test_an_increment_beyond_every_double_is_the_largest_double(at, number):
-    """Never an infinity, which no client can read."""
+    """The result is never an infinity, which no client can read."""
     largest = math.copysign(sys.float_info.max, number)
     at.set(value=number)
     assert at.put(value=plus(number)).json() == largest

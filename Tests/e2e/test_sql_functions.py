@@ -1,4 +1,4 @@
-"""Reading and writing the tree from SQL: `pathmirror.get`, `set`, `update`, `remove`, `wait_for`, the views, who may."""
+"""Reading and writing the tree from SQL: `pathmirror.get`, `set`, `update`, `remove`, `wait_for`, the views, and rights."""
 
 import re
 import threading
@@ -22,7 +22,7 @@ def set_(url, path, value, ns="default"):
 
 @pytest.fixture
 def served(serve, database_url):
-    """A gateway's root location, and its database."""
+    """A gateway's root path, and its database."""
     gateway = serve()
     gateway.rest.set(value={"a": {"b": 1}})
     return gateway, database_url
@@ -69,7 +69,7 @@ def test_set_is_an_entry_that_listeners_get(served):
 
 
 def test_many_writers_of_both_kinds(served):
-    """SQL and REST write at once: no gap, nothing lost, and a counter that both add to is right."""
+    """SQL and REST write in parallel: the log has no gap, no write is lost, and a counter of both is right."""
     gateway, url = served
     rounds = 40
     errors = []
@@ -150,7 +150,7 @@ def test_the_views(served):
 
 
 def test_wait_for(served):
-    """Without mirrors, what is committed is reached; what is not yet is waited for."""
+    """Without mirrors, the function returns at once for committed entries, and waits for later ones."""
     _, url = served
     assert call(url, "SELECT pathmirror.wait_for('default')") == 1
     with pytest.raises(psycopg.Error, match="the head is 1") as failure:
@@ -204,13 +204,13 @@ def test_the_documentation(served):
         for statement in block.split(";"):
             if statement.strip():
                 sql.rows(url, statement.replace("%", "%%"))
-    # The gateway follows what SQL wrote when it hears of it.
+    # The gateway receives the writes of SQL with a delay.
     wait_until(lambda: gateway.rest.at("users/cy").value() == {"name": "Cy", "stars": 2}, "the last SQL write")
     cli.verify("--database-url", url)
 
 
 def test_log_change_looks_at_each_part_once(served):
-    """What has to be known of a whole part is not found out anew for each of its changes: that took time by their square."""
+    """Facts about a whole part are computed once, not for each of its changes, which took quadratic time."""
     _, url = served
     plan = sql.rows(url, "EXPLAIN (VERBOSE) SELECT seq, path, value FROM pathmirror.log_change WHERE namespace_id = 1 AND seq BETWEEN 2 AND 9")
     outputs = [line for (line,) in plan if "Output:" in line and "strpos" in line]
@@ -250,7 +250,7 @@ def test_seq_at_is_the_head_of_a_moment(served):
     heads = [call(url, "SELECT pathmirror.seq_at('default', %s)", moment) for moment in moments]
     assert heads == list(range(1, 42))
     times = dict(sql.rows(url, "SELECT seq, committed_at FROM pathmirror.log_entry WHERE namespace = 'default'"))
-    # To the moment of an entry itself, and right before it.
+    # At the time of an entry itself, and right before it.
     for seq in (2, 17, 41):
         assert call(url, "SELECT pathmirror.seq_at('default', %s)", times[seq]) == seq
         assert call(url, "SELECT pathmirror.seq_at('default', %s - interval '1 microsecond')", times[seq]) == seq - 1

@@ -1,4 +1,4 @@
-"""Streams: put, patch, keep-alive, forms, what each write sends to listeners above, at and below it."""
+"""Streams: put, patch, keep-alive, forms, and the events of listeners above, at and below each write."""
 
 import pytest
 from harness.gateway import SECRET
@@ -39,7 +39,7 @@ def test_the_framing_is_exact(dev, at):
     {"params": {"eventIds": "true"}}, {"headers": {"Last-Event-ID": "0"}}, {"headers": {"Origin": "http://localhost:3000"}},
     {"headers": {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}}, {"headers": {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "none"}}])
 def test_ids_are_sent_on_request(at, asks):
-    """Clients that read line by line get none; a stream without ids is told the same changes as one with them."""
+    """Clients that read line by line get no ids; a stream without ids has the same changes as one with them."""
     seq = at.set(value={"a": 1}).seq
     with Listener(at, ids=False) as plain, Listener(at, ids=False, headers=asks.get("headers"), **asks.get("params", {})) as asking:
         assert plain.next().id is None
@@ -90,7 +90,7 @@ def test_a_multi_path_update_reaches_each_listener_once(at):
         one.wait_for_value({"x": 2})
         assert root.next().id == seq
         root.wait_for_value({"a": {"x": 2}, "b": 3, "c": 1})
-        # The next event that the uninvolved one gets is about the next write.
+        # The next event of the uninvolved listener is that of the next write.
         assert at.set("c", 9) and other.next().change == ("put", "/", 9)
         assert root.next().change == ("put", "/c", 9)
 
@@ -129,7 +129,7 @@ def test_an_unchanged_write_is_no_harm(at):
     {"orderBy": "n", "equalTo": 2}, {"orderBy": "$key", "startAt": "b", "endAt": "d"}, {"orderBy": "n", "startAfter": 1, "limitToFirst": 2},
     {"orderBy": "$value", "limitToFirst": 3}])
 def test_a_window_follows_its_query(at, query):
-    """Children enter and leave as others come and go; a leaving one is told as null."""
+    """Children enter and leave the window as others come and go; the stream sends null for a leaving one."""
     tree = {"a": {"n": 5}, "b": {"n": 1}, "c": {"n": 3}, "d": {"n": 2}}
     at.set(value=tree)
     with Listener(at, **ordered(**query)) as listener:
@@ -138,7 +138,7 @@ def test_a_window_follows_its_query(at, query):
         for path, value in script:
             at.set(path, value)
             tree = normal(at.value(format="export"))
-            # A window that must change changes; one that need not is compared at the next step.
+            # A window that must change emits a change; one that need not is compared at the next step.
             listener.wait_for_value(select(tree, **query))
         at.delete()
         listener.wait_for_value(None)

@@ -1,4 +1,4 @@
-"""Resuming with Last-Event-ID: here, after a restart, on another gateway, and when the past is gone. Slow readers."""
+"""Resumption with Last-Event-ID: on the same gateway, after a restart, on another gateway, and without the former entries. Slow readers."""
 
 import json
 import threading
@@ -137,7 +137,7 @@ def test_what_is_no_longer_retained_begins_anew(serve, database_url):
 
 
 def test_a_slow_reader_is_conflated(dev, at):
-    """A reader that stops reading slows nobody, costs bounded memory, and ends with the right value."""
+    """A stalled reader delays no other client, uses limited memory, and ends with the right value."""
     text = "x" * 20_000
     at.set(value={"n": 0, "text": text})
     pid = dev.process.pid
@@ -148,7 +148,7 @@ def test_a_slow_reader_is_conflated(dev, at):
             at.set(value={"n": number, "text": text})
         before = resident_bytes(pid)
         begin = time.monotonic()
-        # 50 MB of events for a reader who takes none of them.
+        # 50 MB of events for a reader that reads none of them.
         for number in range(2500):
             at.put(value={"n": number, "text": text}, print="silent")
         took = time.monotonic() - begin
@@ -170,7 +170,7 @@ def test_a_slow_reader_is_conflated(dev, at):
 
 
 def fold(data: bytes):
-    """The value that a raw stream adds up to."""
+    """The value that results from a raw stream."""
     value, last = None, 0
     for frame in data.partition(b"\r\n\r\n")[2].decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)
@@ -186,7 +186,7 @@ def fold(data: bytes):
 
 
 def test_a_listener_that_opens_amid_writes_misses_nothing(serve):
-    """Its first value waits for a busy worker, and what happens meanwhile is more than may wait."""
+    """The first value waits for a busy worker, and the later changes exceed the buffer."""
     rest = serve("--stream-buffer", "256B", tune="workers=1").unique()
     rest.set(value={"large": {f"k{number}": "text" for number in range(30_000)}, "small": {f"{number:x}k": 1 for number in range(2_010)}})
     stop = threading.Event()
@@ -225,7 +225,7 @@ def test_a_listener_that_opens_amid_writes_misses_nothing(serve):
 
 
 def test_a_listener_that_comes_and_goes_misses_nothing(at):
-    """Writers never pause while a reader drops its connection and resumes, again and again."""
+    """Writers never pause while a reader repeatedly drops its connection and resumes."""
     at.set(value={"start": True})
     seqs, stop = [], threading.Event()
 

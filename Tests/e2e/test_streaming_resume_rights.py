@@ -1,4 +1,4 @@
-"""Resuming shows nobody what they could not have been sent: what was stored while they were shut out, or is gone since."""
+"""A resumed stream reveals no data that the reader could not have received: data from the time without access, and removed data."""
 
 import json
 
@@ -21,7 +21,7 @@ def put_rules(gateway, rules: dict) -> int:
 
 
 def begins_anew(at, last_event_id, value, **params):
-    """One fresh `put`, then what is written from now on; nothing else, and nothing of what was hidden."""
+    """Checks that the stream sends one fresh `put`, then new writes, and no hidden data."""
     with Listener(at, last_event_id=last_event_id, **params) as listener:
         first = listener.next()
         assert first.change == ("put", "/", value), listener.events
@@ -59,7 +59,7 @@ def test_nothing_from_the_time_of_other_rules(serve, params):
 
 
 def test_rules_that_were_the_same_in_the_end(serve):
-    """A pair of uploads between: the text is what it was, the time between is not told."""
+    """Two uploads in between: the text is the same at the end, but the stream does not send the entries between."""
     gateway = serve()
     at = gateway.rest.at("room")
     put_rules(gateway, {"room": {".read": True}})
@@ -104,7 +104,7 @@ def test_rules_that_look_at_the_time(serve):
 
 @pytest.mark.parametrize("credential", [None, legacy("ada", SECRET, d={"uid": "ada"})], ids=["anonymous", "user"])
 def test_ids_that_were_never_given(at, credential):
-    """Made up, or those of other places and namespaces: behind them may be what was gone before the reader came."""
+    """Forged ids, or those of other paths and namespaces, could lead to data that was removed before the reader came."""
     params = {"auth": credential} if credential else {}
     elsewhere = at.at("deeper")
     seq = at.set("a", HIDDEN, auth=SECRET).seq
@@ -115,7 +115,7 @@ def test_ids_that_were_never_given(at, credential):
     for number in (0, 1, seq - 1, seq, int(own) - 1):
         begins_anew(at, number, {"b": 2}, **params)
     begins_anew(at, foreign, {"b": 2}, **params)
-    # Another number before what is behind an id that was given.
+    # Another number before the rest of a valid id.
     text = getattr(own, "text", str(own))
     begins_anew(at, text.replace(str(int(own)), str(seq - 1), 1), {"b": 2}, **params)
     begins_anew(at, text.replace(str(int(own)), "0", 1), {"b": 2}, **params)
@@ -128,7 +128,7 @@ def test_ids_that_were_never_given(at, credential):
     ({}, {"auth": SECRET}),
 ], ids=["user", "everybody", "query", "administrator"])
 def test_who_could_read_all_the_time_goes_on(serve, rules, credential):
-    """Neither data nor the time has a say: what was missed is told entry by entry."""
+    """Neither data nor time decides in these rules: the stream sends the missed entries one by one."""
     gateway = serve()
     put_rules(gateway, rules)
     at = gateway.rest.at("room")
@@ -147,7 +147,7 @@ def test_who_could_read_all_the_time_goes_on(serve, rules, credential):
 
 
 def test_a_user_who_acts_and_an_administrator_are_not_the_same(serve):
-    """The rules are asked about who resumes now, whoever the id was given to."""
+    """The gateway judges the client that resumes, not the one that received the id."""
     gateway = serve(rules={"rules": {"room": {".read": "data.child('open').val() === true"}}})
     at = gateway.rest.at("room")
     at.set(value={"open": True}, auth=SECRET)

@@ -1,5 +1,5 @@
-"""PostgreSQL with a synchronous standby: nothing is acknowledged that a failover may take back, and gateways go to the primary
-by themselves. Two real servers, without Patroni: the long campaign with it is `make campaign NAME=ha`."""
+"""PostgreSQL with a synchronous standby: a failover loses no acknowledged write, and gateways find the primary without help. Two real
+servers, without Patroni: the long campaign with it is `make campaign NAME=ha`."""
 
 import threading
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ class Pair:
         return sql.rows(self.primary.url(self.database), query)[0][0]
 
     def cut_standby_off(self):
-        """It hears no more; what is committed from now on waits for it."""
+        """Cuts replication; later commits wait for the standby."""
         sql.autocommit(self.standby.url("postgres"), "alter system set primary_conninfo = ''", "select pg_reload_conf()")
         wait_until(lambda: self.on_primary("select count(*) from pg_stat_replication") == 0, "the standby to be cut off", 30)
 
@@ -46,17 +46,17 @@ class Pair:
                        "select pg_reload_conf()")
 
     def waits(self, of: str, what: str = "*") -> int:
-        """How many sessions whose names begin so wait for the standby."""
+        """The number of sessions that wait for the standby, by the beginning of their names."""
         return self.on_primary(f"select count({what}) from pg_stat_activity where wait_event = 'SyncRep' and starts_with(application_name, '{of}')")
 
     def end_waits(self, function: str, of: str = "") -> int:
-        """Cancels such waits, or ends their sessions; returns how many there were."""
+        """Cancels such waits, or ends their sessions; returns their number."""
         return self.waits(of, f"{function}(pid)")
 
     def fail_over(self):
-        """The primary is gone for good, and the standby takes its place."""
+        """Ends the primary for good, and promotes the standby."""
         self.primary.kill()
-        # It has no standby of its own.
+        # The new primary has no standby of its own.
         sql.autocommit(self.standby.url("postgres"), "alter system set synchronous_standby_names = ''", "select pg_promote()")
 
 
@@ -80,7 +80,7 @@ def served(pair, scratch, logs, *options, tune=""):
 
 
 class Asking(threading.Thread):
-    """Asks for something that may take its time."""
+    """A request in a thread."""
 
     def __init__(self, ask):
         super().__init__(daemon=True)
@@ -103,33 +103,33 @@ def test_what_the_primary_committed_alone_is_not_acknowledged(pair, scratch, log
         before = rest.set("n", 1).seq
         pair.cut_standby_off()
         asking = Asking(lambda: rest.put("n", 2))
-        # Whatever waits is stopped from waiting, as often as it waits again.
+        # Cancels every wait, also repeated ones.
         wait_until(lambda: pair.end_waits(function), "the commit to wait for the standby", 20)
         wait_until(lambda: sql.head(pair.primary.url(pair.database)) > before, "the primary to have it", 20)
         while asking.is_alive():
             pair.end_waits(function)
             asking.join(0.05)
         answer = asking.wait()
-        assert answer.status == 503, "acknowledged what only the primary had"
+        assert answer.status == 503, "acknowledged an entry that only the primary had"
         assert "may have been committed" in answer.body.decode()
         assert function == "pg_terminate_backend" or ALONE in gateway.process.stderr()
         pair.fail_over()
         answer = wait_until(lambda: (tried := rest.put("after", True)).status == 200 and tried, "writes by the new primary", 30)
-        # Nobody was told of it: it is gone, and its seq is another's.
+        # The write was not acknowledged: it is lost, and another write has its seq.
         assert answer.seq == before + 1 and rest.value("n") == 1
     cli.verify("--database-url", pair.url)
 
 
 def test_a_commit_that_a_standby_gets_in_the_end_is_acknowledged(pair, scratch, logs):
-    """Cancelled once, the batch is found on the primary; that is told when the standby has it, and no sooner."""
+    """After one cancellation the gateway finds the batch on the primary; it answers only once the standby has the batch."""
     with served(pair, scratch, logs, "--commit-deadline", "20s") as gateway:
         rest = gateway.rest
-        # The namespace is there: what waits next is the write.
+        # The namespace exists, so the write waits next.
         rest.set("n", 1)
         pair.cut_standby_off()
         asking = Asking(lambda: rest.put("n", 2))
         wait_until(lambda: pair.end_waits("pg_cancel_backend", "pathmirror committer"), "the commit to wait for the standby", 20)
-        # The search for it waits in its turn.
+        # The gateway's search for the batch waits, too.
         wait_until(lambda: ALONE in gateway.process.stderr() and pair.waits("pathmirror committer"), "the search to wait", 60)
         assert asking.is_alive()
         pair.join_standby()
@@ -144,7 +144,7 @@ def test_a_commit_that_a_standby_gets_in_the_end_is_acknowledged(pair, scratch, 
 
 
 def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
-    """A feed's progress that only the primary has is told to no consumer, however often its writer finds that it is there already."""
+    """The gateway reports no progress of a feed that only the primary has, even if its writer finds the progress stored."""
     with served(pair, scratch, logs) as gateway:
         rest = gateway.rest
         feed = Feed(rest, "all", headers=ADMIN)
@@ -160,7 +160,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
         for _ in range(60):
             pair.end_waits("pg_cancel_backend")
             asking.join(0.05)
-        assert asking.is_alive() or b'"done"' not in asking.answer.body, "acknowledged what only the primary had"
+        assert asking.is_alive() or b'"done"' not in asking.answer.body, "acknowledged an entry that only the primary had"
         pair.fail_over()
         answer = asking.wait()
         if b'"done"' not in answer.body:
@@ -168,7 +168,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
 
 
 def test_everything_follows_the_primary(pair, scratch, logs):
-    """Writes, listeners, mirrors, feeds and commands, by the same URL before and after; the old primary is fenced when it comes back."""
+    """Writes, listeners, mirrors, feeds and commands use the same URL before and after; the old primary is fenced when it returns."""
     with served(pair, scratch, logs, tune="poll-interval=500ms") as gateway:
         mirrored = Mirrored(lambda: gateway, pair.url, scratch)
         rest = gateway.rest
@@ -183,7 +183,7 @@ def test_everything_follows_the_primary(pair, scratch, logs):
             pair.fail_over()
             wait_until(lambda: rest.put("posts/c", {"author": "cy"}).status == 200, "a write", 30)
             listener.wait_for_value({"a": {"author": "ada"}, "b": {"author": "bob"}, "c": {"author": "cy"}})
-            assert [event.change[:2] for event in listener.events][:2] == [("put", "/"), ("put", "/b")], "something was told again"
+            assert [event.change[:2] for event in listener.events][:2] == [("put", "/"), ("put", "/b")], "an event was sent again"
         mirrored.caught_up()
         mirrored.verify()
         taken: set[str] = set()
@@ -196,7 +196,7 @@ def test_everything_follows_the_primary(pair, scratch, logs):
 
         wait_until(pull, "all messages of the feed", 30)
         assert gateway.metric("pathmirror_taken_back_total") == 0
-        # It comes back as what it was: somebody has started it by hand.
+        # An operator starts the old primary by hand.
         pair.primary.start()
         for number in range(5):
             assert rest.set("again", number).status == 200
@@ -205,7 +205,8 @@ def test_everything_follows_the_primary(pair, scratch, logs):
 
 
 def test_what_an_asynchronous_standby_lacked_is_said(pair, scratch, logs):
-    """Without the requirement writes are acknowledged on one disk, and a failover loses the last ones: loudly, and everybody has the same then."""
+    """Without the requirement, writes are acknowledged on one disk. A failover loses the last ones; the gateway logs the loss, and all
+    clients get the new state."""
     sql.autocommit(pair.primary.url("postgres"), "alter system set synchronous_standby_names = ''", "select pg_reload_conf()")
     with served(pair, scratch, logs, tune="poll-interval=500ms") as gateway:
         mirrored = Mirrored(lambda: gateway, pair.url, scratch)
@@ -234,7 +235,7 @@ def test_what_an_asynchronous_standby_lacked_is_said(pair, scratch, logs):
 
 
 def test_a_server_that_takes_no_writes_any_more_is_left(pair, scratch, logs):
-    """Connections that are open when a server becomes read-only don't cling to it."""
+    """The gateway closes its connections to a server that becomes read-only."""
     with served(pair, scratch, logs) as gateway:
         rest = gateway.rest
         rest.set("n", 1)
@@ -250,7 +251,7 @@ def test_a_server_that_takes_no_writes_any_more_is_left(pair, scratch, logs):
 
 
 def said_by_a_session(gateway, write) -> dict:
-    """What a new session is told of a named write, or the next one where the gateway ends that first."""
+    """The answer to a named write in a new session, or in the next one if the gateway ends that one first."""
     try:
         return RealtimeClient(gateway.port, extra="&pm=1").greet().call("p", write)
     except Closed:
@@ -259,7 +260,7 @@ def said_by_a_session(gateway, write) -> dict:
 
 @pytest.mark.parametrize("way", ["cancelled", "restarted"])
 def test_a_named_write_that_only_the_primary_has_is_not_acknowledged_when_it_comes_again(pair, scratch, logs, way):
-    """Another gateway finds it done; that is told once the standby has it, and no sooner."""
+    """Another gateway finds the write; it answers only once the standby has the write."""
     write = {"p": "/n", "d": 2, "w": "writer-1.1"}
     with served(pair, scratch, logs) as gateway:
         assert gateway.rest.put("n", 1).status == 200
@@ -281,14 +282,14 @@ def test_a_named_write_that_only_the_primary_has_is_not_acknowledged_when_it_com
             client.answer(number, 2)
         pair.fail_over()
         wait_until(lambda: gateway.rest.put("after", True).status == 200, "writes by the new primary", 30)
-        # What the old primary had alone is gone: done by the new one, or not acknowledged.
+        # The writes that only the old primary had are lost: the new one has repeated them, or they were not acknowledged.
         try:
             status = client.answer(number)["s"]
         except Closed:
             status = "unavailable"
         assert status in ("ok", "unavailable")
         assert gateway.rest.value("n") == (2 if status == "ok" else 1)
-        # Sessions end where the database has lost entries, before the answer or after it; clients come back.
+        # The gateway ends sessions if the database has lost entries, before the answer or after it; clients reconnect.
         for _ in range(2):
             assert said_by_a_session(gateway, write)["s"] == "ok"
             assert gateway.rest.value("n") == 2

@@ -1,4 +1,4 @@
-"""What commands show on a terminal: tables that fit it, lines that tell how far something is, and nothing of the kind elsewhere."""
+"""Output of commands on a terminal: tables that fit and lines with progress; neither appears elsewhere."""
 
 import fcntl
 import json
@@ -19,7 +19,7 @@ from harness.binary import pathmirror
 
 
 class Terminal:
-    """A command on a terminal of its own; results may go elsewhere."""
+    """A command on a terminal of its own; its results may go to a file."""
 
     def __init__(self, *words, columns: int = 80, output: str | None = None, **environment):
         ours, theirs = pty.openpty()
@@ -42,7 +42,7 @@ class Terminal:
         os.close(self.descriptor)
 
     def read(self, seconds: float) -> bool:
-        """False once the command is gone."""
+        """Whether the command still runs."""
         if not select.select([self.descriptor], [], [], seconds)[0]:
             return True
         try:
@@ -67,7 +67,7 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What stays on the screen."""
+        """The lines that remain on the screen."""
         return [line.split("\r\x1b[K")[-1] for line in self.seen.replace("\r\n", "\n").split("\n") if line]
 
 
@@ -127,7 +127,7 @@ def test_the_environment_says_how_wide_a_terminal_is(fed):
 
 
 def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
-    """Neither a restore nor an undo goes on with a plan that is out of date."""
+    """A restore or an undo refuses a plan that is out of date."""
     def write(path):
         with psycopg.connect(fed) as connection:
             return connection.execute("select pathmirror.set('default', %s, '1')", (path,)).fetchone()[0]
@@ -143,7 +143,7 @@ def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
             assert connection.execute("select head, pathmirror.get('default', %s) from pathmirror.namespace", (late,)).fetchone() == (written, 1)
     with Terminal("log", "undo", "4", "--database-url", fed) as terminal:
         terminal.wait_for(r"Execute this plan\? \[y/N\] ")
-        # Elsewhere.
+        # Another output than the terminal.
         write("/elsewhere")
         terminal.type("y\n")
         assert terminal.end() == 0
@@ -151,7 +151,7 @@ def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
 
 
 def test_how_long_something_takes(fed):
-    """One statement that can't say how far it is; Ctrl-C on the terminal stops it."""
+    """A statement without a measure of progress; Ctrl-C on the terminal stops it."""
     with psycopg.connect(fed) as holder:
         holder.execute("lock table pathmirror.node in share row exclusive mode")
         with Terminal("namespace", "rm", "default", "--confirm", "default", "--database-url", fed) as terminal:
@@ -170,7 +170,7 @@ def mirrored_orders(fed, scratch):
 
 
 def test_the_work_on_mirrors_is_told(mirrored_orders):
-    """What waits for somebody in the database says for how long."""
+    """A command that waits for a lock in the database shows the duration."""
     commands = [(["mirror", "drop", "orders", "--yes"], "orders: dropping mirror.orders", "mirror_cursor"),
                 (["mirror", "errors", "orders", "--retry"], "orders: converting records again", "mirror_cursor"),
                 (["mirror", "infer", "/"], "infer: reading /", "node")]
@@ -191,7 +191,7 @@ def test_how_far_a_search_of_the_log_is(mirrored_orders):
         assert terminal.end() == 0
         assert re.search(r"\x1b\[Klog ls: \d+ entries read, \d+ a second, \d+ %, \d+ s left", terminal.seen), terminal.seen
         assert terminal.lines[-1] == ""
-    # Nobody looks on elsewhere.
+    # Other outputs show no progress.
     assert cli.command("log", "ls", "--path", "/elsewhere", "--database-url", mirrored_orders).stderr == ""
 
 
@@ -211,18 +211,18 @@ def test_titles_and_numbers(mirrored_orders):
 
 
 def test_who_is_waited_for_is_told_once_where_there_is_no_terminal(fed, scratch):
-    """A terminal that can't replace lines, and a file, get no escapes."""
+    """A terminal that cannot replace lines, and a file, get no escape sequences."""
     for environment in ({"TERM": "dumb"}, {"TERM": "xterm"}):
         with Terminal("export", "--database-url", fed, output=scratch / "out.json", **environment) as terminal:
             assert terminal.end() == 0
             assert ("\x1b" in terminal.seen) is False
             assert len(json.loads((scratch / "out.json").read_text())["orders"]) == 12
-            # Who sees the terminal sees that it is done.
+            # The terminal shows the end of the work.
             assert bool(terminal.seen) == (environment["TERM"] == "xterm")
 
 
 def test_results_that_can_not_be_written(fed):
-    """Neither a full disk nor a closed descriptor is taken for success, and no connection gets the descriptor's number."""
+    """A command reports a full disk or a closed descriptor as a failure, and no connection gets the descriptor's number."""
     for redirection, reason in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
         for words in ("log ls", "log ls --json", "feed ls", "log show 1", "namespace ls", "version"):
             source = "" if words == "version" else f"--database-url '{fed}'"

@@ -1,4 +1,4 @@
-"""HTTPS: versions, certificates that change, large things, streams and sockets over it, and peers that don't speak it."""
+"""HTTPS: versions, new certificates, large bodies, streams and sockets, and peers without TLS."""
 
 import json
 import signal
@@ -46,7 +46,7 @@ def handshakes(gateway, outcome: str) -> float:
 
 
 def shown(port: int, authority: Authority) -> int:
-    """The serial number of the certificate that a new connection is shown."""
+    """The serial number of the certificate that a new connection gets."""
     with connect(port, authority.context()) as secure:
         return int(secure.getpeercert()["serialNumber"], 16)
 
@@ -54,7 +54,7 @@ def shown(port: int, authority: Authority) -> int:
 def test_reads_and_writes_by_a_client_that_checks_the_certificate(gateway, authority):
     url = f"https://localhost:{gateway.secure_port}"
     with requests.Session() as session:
-        # The environment would go before `verify`.
+        # The variable in the environment would take precedence over `verify`.
         session.trust_env = False
         session.verify = str(authority.file)
         for number in range(20):
@@ -62,7 +62,7 @@ def test_reads_and_writes_by_a_client_that_checks_the_certificate(gateway, autho
         assert session.get(f"{url}/a/7.json").json() == {"n": 7}
         assert session.patch(f"{url}/.json", json={"b": 1}).status_code == 200
         assert session.delete(f"{url}/a.json").status_code == 200
-    # The plain door was asked for, too, and is to the same house.
+    # The gateway also has a port without TLS, for the same data.
     assert gateway.rest.value() == {"b": 1}
     assert handshakes(gateway, "full") == 1, "keep-alive"
     with pytest.raises(requests.exceptions.SSLError):
@@ -122,7 +122,7 @@ def test_a_reader_that_takes_its_time_gets_everything(gateway, authority):
             for _ in range(3):
                 secure.sendall(b"GET /large.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answers = Responses(secure)
-            # Others are served while this one's answers wait.
+            # The gateway serves other clients while this client's answers wait.
             assert gateway.rest.get("none").status == 200
             for _ in range(3):
                 status, _, body = answers.next()
@@ -146,7 +146,7 @@ def test_streams_and_sockets(gateway, authority):
 
 
 def enumerate_value(value):
-    """Children by name, of an object or of what was sent as an array."""
+    """The children by name, of an object or of an array."""
     pairs = enumerate(value) if isinstance(value, list) else value.items()
     return ((str(key), child) for key, child in pairs if child is not None)
 
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_used_change_nothing(gateway, pair, authority):
     wait_until(lambda: "can't be loaded" in gateway.process.stderr(), "the mistake to be logged")
     assert str(pair.certificate) in gateway.process.stderr()
     assert shown(gateway.secure_port, authority) == pair.serial
-    # One that will expire soon is used, and complained about.
+    # The gateway uses a certificate that expires soon, and logs a warning.
     new = pair.replace(days=5)
     wait_until(lambda: shown(gateway.secure_port, authority) == new, "the new certificate to be shown")
     wait_until(lambda: "expires soon" in gateway.process.stderr(), "the warning")
@@ -212,7 +212,7 @@ def test_plain_http_at_the_tls_port_is_refused(gateway):
         with raw_connection(gateway.secure_port) as plain:
             plain.sendall(noise)
             assert closed_by_server(plain)
-    # And the other way round.
+    # The same with exchanged roles.
     with pytest.raises((ssl.SSLError, ConnectionError)):
         connect(gateway.port, ssl.create_default_context())
     assert gateway.ready()
@@ -239,7 +239,7 @@ def test_without_a_plain_address_there_is_no_plain_http(database_url, pair, auth
         with connect(port, authority.context()) as secure:
             secure.sendall(b"GET /.health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert Responses(secure).next()[0] == 200
-            # A shutdown says goodbye to those who wait.
+            # A shutdown closes idle connections cleanly.
             process.send(signal.SIGTERM)
             assert secure.recv(100) == b""
         assert process.wait(20) == 0
@@ -263,7 +263,7 @@ def test_mistakes_are_explained(database_url, pair, scratch, authority):
 
 
 def answered(port: int, authority: Authority, host: str = "db.example", target: str = "/x.json"):
-    """Headers of an answer over TLS to a client that calls the gateway by a name."""
+    """Headers of an answer over TLS to a client that uses a host name for the gateway."""
     with connect(port, authority.context()) as secure:
         secure.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         return Responses(secure).next()[1]
@@ -272,15 +272,15 @@ def answered(port: int, authority: Authority, host: str = "db.example", target: 
 def test_browsers_are_told_to_stay_with_https(gateway, authority):
     for target in ("/x.json", "/.health/ready", "/.settings/rules.json", "/x", "/.nothing", "/.metrics", "/.lp?id=1&pw=2"):
         assert answered(gateway.secure_port, authority, "db.example", target)["Strict-Transport-Security"] == "max-age=31536000", target
-    # For localhost it would hold for every port, and so for everything else that is developed there.
+    # For localhost the header would apply to every port, and so to all other programs in development.
     for host in ("localhost", f"LOCALHOST.:{gateway.secure_port}", "ns.localhost", "127.0.0.1", "[::1]:443"):
         assert answered(gateway.secure_port, authority, host)["Strict-Transport-Security"] is None, host
-    # Over plain HTTP anybody could have said it.
+    # Without TLS, any party on the network could have sent it.
     assert gateway.rest.get("x", headers={"Host": "db.example"}, ns="default").headers["Strict-Transport-Security"] is None
 
 
 def test_what_one_request_is_told_says_nothing_of_the_next(gateway, authority):
-    """Names and pages are judged anew where they change, on the same connection too."""
+    """The gateway checks host names and pages for each request of a connection."""
     with connect(gateway.secure_port, authority.context()) as secure:
         responses = Responses(secure)
         for host, expected in (("db.example", True), ("localhost", False), ("localhost", False), ("db.example", True), ("db.example", True)):

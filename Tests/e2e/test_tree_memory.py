@@ -1,4 +1,4 @@
-"""Namespaces that leave memory, as it is short, and come back: clients notice no more than that it takes a moment."""
+"""Namespaces that leave memory when it is short, and are loaded again: clients only notice a delay."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ def is_loaded(gateway, ns: str) -> bool:
 
 
 def crowd_out(gateway, ns: str, round: int = 0):
-    """Uses others, of more than twice the budget, until nothing of the namespace is in memory: what was used just now stays up to there."""
+    """Uses other namespaces, of more than twice the limit, until the namespace has left memory; recently used ones stay longest."""
     attempts = itertools.count()
 
     def is_gone():
@@ -30,7 +30,7 @@ def crowd_out(gateway, ns: str, round: int = 0):
             gateway.rest.set("filling", FILLING, ns=f"other-{round}-{attempt}-{number}")
         return not is_loaded(gateway, ns)
 
-    wait_until(is_gone, f"{ns} to be let go")
+    wait_until(is_gone, f"{ns} to be evicted")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_was_written_is_there_and_goes_on(gateways):
     assert here.rest.value(ns="mine") == {"a": [0, 1, 2], "b": [0, 1, 2]}
     assert here.metric("pathmirror_namespaces_evicted_total") > 30
     assert here.metric("pathmirror_tree_limit_bytes") == 1 << 20
-    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "what was used just now to be let go")
+    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "the last used one to be evicted")
 
 
 def test_streams_resume_by_their_ids(gateways):
@@ -62,7 +62,7 @@ def test_streams_resume_by_their_ids(gateways):
         first.next()
         place.set("a", 2)
         seen = first.next().id
-        # While somebody listens it stays, however many others come and go.
+        # A namespace with a listener stays, in spite of many others.
         for number in range(12):
             here.rest.set("filling", FILLING, ns=f"early-{number}")
         assert is_loaded(here, "mine")
@@ -99,8 +99,8 @@ def test_what_requests_use_again_and_again_stays(serve):
             here.rest.set("round", round, ns=name)
             assert here.rest.value("round", ns=name) == round
     assert here.metric("pathmirror_namespace_loads_total") <= len(names) + 1
-    # All are in use and take more than the budget: the log says that once, and the oldest go once nobody uses them.
-    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "some to be let go", 30)
+    # All are in use and exceed the limit: the log says so once, and the gateway evicts the oldest once they are idle.
+    wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "some to be evicted", 30)
     assert here.process.stderr().count("the trees in use take more memory than --tree-memory") <= 1
 
 

@@ -23,7 +23,7 @@ ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
 @pytest.fixture
 def pair(gateway_pair):
-    """The same location, of this test only, through each gateway."""
+    """The same path through each gateway, which only this test uses."""
     here = gateway_pair[0].unique()
     return here, gateway_pair[1].rest.at(here.base)
 
@@ -36,7 +36,7 @@ def read_after(rest: Rest, seq: int, path: str = ""):
 
 
 def in_threads(work, count: int):
-    """Runs work(0) … work(count - 1) beside each other; the first failure fails the test."""
+    """Runs work(0) … work(count - 1) in parallel; the first failure fails the test."""
     failures = []
 
     def guarded(number):
@@ -98,7 +98,7 @@ def test_a_stream_resumes_on_the_other(pair):
 
 @pytest.fixture
 def deaf_pair(own_postgres, scratch, logs):
-    """Two gateways, of which the second hears nothing of the first's writes from `deafen` on, and does not look by itself."""
+    """Two gateways. After `deafen` the second one gets no notifications of the first one's writes, and does not poll."""
     url = own_postgres.create_database()
     gateways = []
     with Proxy(own_postgres.port) as proxy:
@@ -117,14 +117,14 @@ def deaf_pair(own_postgres, scratch, logs):
 
 
 def wait_until_heard(speaker: Rest, listener: Rest):
-    """A gateway that has just started looks at the heads when it begins to listen, which may be late on a busy machine. It
-    listens when it has seen writes that came one after the other, which no single look shows."""
+    """Waits until a gateway listens. A new gateway polls the heads when it begins to listen, which may be late on a busy machine. It
+    listens once it has seen several consecutive writes, which no single poll shows."""
     for number in range(3):
         seq = speaker.set("heard", number).seq
         wait_until(lambda: listener.get("heard").seq >= seq, "the second gateway to hear of a write")
 
 
-# Who may read depends on the data.
+# Access depends on the data.
 UNSTEADY = {"rules": {".write": True, ".read": "!root.child('closed').exists()"}}
 
 
@@ -133,7 +133,7 @@ def is_behind(gateway, path: str, seq: int) -> bool:
 
 
 def test_a_stream_that_comes_from_ahead_is_sent_nothing_twice(deaf_pair):
-    """Its client has seen an entry that this gateway has not: it goes on behind that one, and not before it."""
+    """The client has seen an entry that this gateway has not: the stream resumes after that entry, not before it."""
     ahead, behind, deafen = deaf_pair
     room = ahead.rest.at("room")
     with Listener(room) as first:
@@ -142,7 +142,7 @@ def test_a_stream_that_comes_from_ahead_is_sent_nothing_twice(deaf_pair):
         first.next()
         read_after(behind.rest, seq)
         deafen()
-        # A look at the log that began before may find the first of these.
+        # A poll of the log that began before may find the first of these.
         for number in range(100):
             room.set("b", number)
             seen = first.next().id
@@ -168,7 +168,8 @@ def test_a_stream_that_missed_more_than_its_gateway_begins_at_the_newest(deaf_pa
     assert is_behind(behind, "room", seen)
     with Listener(behind.rest.at("room"), last_event_id=seen) as second:
         event = second.next()
-        # Rules that look at data let nobody go on over what may have been for others: a fresh value, as of now.
+        # With rules that depend on data, a resumed stream starts with the current value, because the reader might not have had access
+        # before.
         assert event.id >= missed and event.change == ("put", "/", {"b": 2}), second.events
         live = behind.rest.set("room/c", 1).seq
         assert second.next().id == live, second.events
@@ -178,7 +179,7 @@ def test_a_stream_under_rules_that_its_gateway_has_not_heard_of(deaf_pair):
     ahead, behind, deafen = deaf_pair
     room = ahead.rest.at("room")
     before = room.set("a", 1).seq
-    # What it hears of this it looks for in the log: later it would find more there.
+    # The gateway searches the log at each notification: later it would find more entries.
     wait_until(lambda: not is_behind(behind, "room", before), "the second gateway to have seen it")
     deafen()
     rules = json.dumps({"rules": {".read": True, ".write": True}}).encode()
@@ -195,7 +196,7 @@ def test_a_stream_under_rules_that_its_gateway_has_not_heard_of(deaf_pair):
 
 
 def test_a_stream_that_waits_is_judged_by_what_it_waited_for(deaf_pair):
-    """What shuts its reader out lies among what its gateway had not heard of."""
+    """The entry that ends the reader's access is among those that its gateway had not received."""
     ahead, behind, deafen = deaf_pair
     room = ahead.rest.at("room")
     with Listener(room) as first:
@@ -216,7 +217,7 @@ def test_compare_and_set_looks_at_the_others_writes(pair):
     a, b = pair
     a.set(value="one")
     assert b.put(value="two", headers={"if-match": etag("one")}).status == 200
-    # This gateway may not have heard of "two" yet; the database has.
+    # This gateway may not have received "two" yet; the database has it.
     refused = a.put(value="three", headers={"if-match": etag("one")})
     assert (refused.status, refused.json(), refused.etag) == (412, "two", etag("two"))
     assert a.delete(headers={"if-match": etag("two")}).status == 200

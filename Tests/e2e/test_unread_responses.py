@@ -1,4 +1,4 @@
-"""Responses that nobody reads: what waits for readers is bounded, and leaves room for other namespaces."""
+"""Unread responses: the gateway limits their memory, and leaves room for other namespaces."""
 
 import re
 
@@ -25,12 +25,12 @@ def test_large_reads_that_nobody_reads(serve):
         assert 9 * MEBIBYTE < queued(gateway) <= 64 * MEBIBYTE
         answer = gateway.rest.send("GET", "/big.json?ns=other", None, ADMIN)
         assert (answer.status, len(answer.body)) == (200, 9 * MEBIBYTE + 2)
-    wait_until(lambda: queued(gateway) == 0, "what nobody reads to be let go")
+    wait_until(lambda: queued(gateway) == 0, "the unread responses to be released")
     assert gateway.rest.send("GET", "/big.json?ns=crowd", None, ADMIN).status == 200
 
 
 def test_dead_letters_are_bounded_as_they_are_written(serve):
-    """Reasons of control characters are six times as long in JSON; an answer has 8 MiB all the same."""
+    """Reasons of control characters are six times as long in JSON; the limit of 8 MiB for an answer still holds."""
     gateway = serve()
     feed = Feed(gateway.rest, headers=ADMIN).make(
         start="beginning", include=["value"], max_attempts=8, **{**PATIENT, "backoff": {"first": "0s", "max": "0s"}})
@@ -56,7 +56,7 @@ def test_dead_letters_are_bounded_as_they_are_written(serve):
 
 
 def test_a_dead_letter_of_a_large_record_is_cut(serve):
-    """The record goes, and what was written stays."""
+    """The dead letter loses its record and keeps the written value."""
     gateway = serve()
     feed = Feed(gateway.rest, headers=ADMIN).make(
         "/orders/{order}/status", start="now", include=["value", "old", "record"], max_attempts=1, **PATIENT)

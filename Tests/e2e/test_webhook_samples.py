@@ -1,4 +1,4 @@
-"""docs/reference/webhooks.md: its samples accept what Standard Webhooks' own library signs, and so does the guide's secret."""
+"""docs/reference/webhooks.md: its samples accept signatures of Standard Webhooks' own library, and so does the guide's secret."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Webhooks: deliveries as a real endpoint gets them, verified by the libraries that users verify with."""
+"""Webhooks: deliveries at a real endpoint, verified by the libraries that users use."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from harness.scratch import scratch_directory
 from harness.waiting import wait_until
 from standardwebhooks import Webhook, WebhookVerificationError
 
-# Soon enough for a test, and so many attempts that none runs out of them by accident.
+# Retries are fast enough for a test, and no delivery runs out of attempts by accident.
 QUICK = {"backoff": {"first": "10ms", "max": "50ms"}, "max_attempts": 50}
 
 
@@ -46,7 +46,7 @@ def dead(feed: Feed, count: int = 1) -> list[dict]:
 
 
 def test_a_missing_secret_is_a_warning(feed, tree):
-    """The gateway that answers need not be the one that delivers, and each has an environment of its own."""
+    """The gateway that answers may not be the one that delivers, and each has an environment of its own."""
     with Endpoint() as endpoint:
         made = feed.apply("/orders/{order_id}", 201, webhook=endpoint.hook(secrets=["env:PATHMIRROR_SINK_MISSING"], headers={"Authorization": "env:PATHMIRROR_SINK_TOKEN"}))
         assert made["warnings"] == [
@@ -61,7 +61,7 @@ def test_the_published_library_verifies(feed, tree):
         feed.make(webhook=endpoint.hook(secrets=["env:PATHMIRROR_SINK_HOOK", OTHER_SECRET], headers={"Authorization": "env:PATHMIRROR_SINK_TOKEN"}))
         tree.set("orders/o1", {"name": "Zoë", "total": 7})
         (delivery,) = endpoint.wait_for(1)
-    # Either secret will do while one takes the place of the other.
+    # Both secrets are valid while one replaces the other.
     for secret in (SECRET, OTHER_SECRET):
         message = Webhook(secret).verify(delivery.body, delivery.headers)
     assert message["id"] == delivery.id
@@ -82,7 +82,7 @@ def test_secrets_are_not_shown(feed):
         shown = feed.definition()["webhook"]
         assert (shown["secrets"], shown["headers"]) == (["(set)", "env:PATHMIRROR_SINK_HOOK"], {"X-Key": "(set)"})
         assert SECRET not in feed.call("GET").body.decode() + feed.rest.send("GET", f"/.feeds?ns={feed.ns}", None, ADMIN).body.decode()
-        # What was shown can't be stored by mistake, and the same again changes nothing.
+        # The gateway refuses the masked secret, and the same definition changes nothing.
         assert feed.call("PUT", body={"path": "/orders/{order_id}", "webhook": shown}).status == 400
         assert feed.apply(webhook=hook)["changed"] is False
 
@@ -118,7 +118,7 @@ def test_five_hundred_then_two_hundred(feed, tree):
         tree.set("orders/o1", 1)
         found = endpoint.wait_for(4)
         feed.drained()
-        # What breaks on a connection that was kept is sent once more over a new one, within the same attempt.
+        # A request that fails on a reused connection is repeated over a new one, within the same attempt.
         assert [delivery.messages[0]["attempt"] for delivery in found] in ([1, 2, 3, 4], [1, 2, 2, 3])
         assert len({delivery.id for delivery in found}) == 1
         assert len(endpoint.deliveries) == 4 and feed.dead() == []
@@ -206,7 +206,7 @@ def test_one_bad_key_does_not_hold_up_the_others(feed, tree):
         for number in range(30):
             tree.set(f"orders/good{number}", number)
         endpoint.wait_for_keys({f"good{number}" for number in range(30)}, 60)
-        # In order: nothing of the bad key but its first message.
+        # In order: of the bad key only its first message.
         assert {message["value"] for message in endpoint.messages if message["key"] == "bad"} == {0}
         endpoint.answer = lambda delivery: Answer()
         feed.drained()
@@ -215,7 +215,7 @@ def test_one_bad_key_does_not_hold_up_the_others(feed, tree):
 
 
 def test_order_of_a_key_under_load(feed, tree):
-    """Some deliveries fail; what succeeded of each key came in the order of the log."""
+    """Some deliveries fail; the successful ones of each key came in the order of the log."""
     done: dict[str, list[int]] = {}
     lock = threading.Lock()
 

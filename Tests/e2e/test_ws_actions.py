@@ -27,7 +27,7 @@ def other(dev):
 
 
 def conversation(client, requests, messages):
-    """Sends one request after another; exactly these messages come, in this order, each request's up to its answer."""
+    """Sends one request after another, and expects exactly these messages in this order, each request's up to its answer."""
     found = []
     for action, body in requests:
         number = client.ask(action, body)
@@ -132,7 +132,7 @@ def test_a_write_of_what_is_there_is_answered(client, at):
     client.put(at.base, {"a": 1})
     client.listen(at.base)
     client.put(at.base, {"a": 1})
-    # A put at or below a listen is forwarded even so, or not at all; never as something else.
+    # The gateway forwards a put at or below a listen unchanged, or not at all.
     assert client.pushed() in ([], [datum(at.base, {"a": 1})])
     client.put(f"{at.base}/none", None)
     assert client.pushed() in ([], [datum(f"{at.base}/none", None)])
@@ -205,7 +205,7 @@ def test_numbers_keep_their_kind(client, at):
     client.socket.send(b'{"t":"d","d":{"r":77,"a":"g","b":{"p":"%s","q":{}}}}' % at.base.encode())
     answer = client.answer(77)["d"]
     assert answer == numbers and all(type(answer[key]) is type(value) for key, value in numbers.items())
-    # Java reads every string of digits as a long: what is none has a fraction or an exponent.
+    # Java reads every string of digits as a long, so other numbers have a fraction or an exponent.
     assert "e" in client.frames[0].lower().partition('"round":')[2].partition("}")[0].partition(",")[0]
 
 
@@ -244,7 +244,7 @@ def test_listens_behind_writes_see_them(client, at):
     assert holder.value == {"n": 1}
 
 
-# The rest
+# Other requests
 
 def test_small_actions(client):
     token = {"s": "ok", "d": ""}
@@ -335,7 +335,7 @@ def test_pipelined_writes_are_answered_in_order_each_behind_its_echo(client, at)
 
 
 def test_requests_are_applied_in_the_order_of_their_arrival(serve):
-    """What reads is judged and answered as of the writes before it, although nobody waited for their answers."""
+    """The gateway judges and answers a read after the writes before it, although the client did not wait for their answers."""
     gateway = serve(rules={"rules": {
         "members": {".write": True},
         "inner": {"$id": {".read": "root.child('members').child($id).exists()", 

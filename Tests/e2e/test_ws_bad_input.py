@@ -1,4 +1,4 @@
-"""Realtime clients that are broken or mean: the protocol's error, or the end of that connection alone."""
+"""Broken or malicious realtime clients: the gateway answers with the protocol's error, or ends that connection alone."""
 
 import os
 import random
@@ -16,7 +16,7 @@ SEED = int(os.environ.get("PATHMIRROR_E2E_SEED", "0")) or random.randrange(1 << 
 
 @pytest.fixture
 def bystander(dev):
-    """Another client, which must not notice anything."""
+    """Another client, which must not be affected."""
     with RealtimeClient(dev.port) as client:
         yield client
         assert client.ok("echo", {"d": 1}) == 1
@@ -32,7 +32,7 @@ def is_closed(client, *codes):
     assert client.socket.wait_for_close(10) in (codes or (1001, 1002, 1003, 1007, 1008, 1009, None))
 
 
-# What is no message
+# Invalid messages
 
 @pytest.mark.parametrize("text", [
     b"", b"nonsense", b"[]", b"null", b"{}", b'{"t":"d"}', b'{"t":"d","d":5}', b'{"t":5,"d":{}}', b'{"t":"x","d":{}}', b'{"t":"d","d":{}}',
@@ -70,7 +70,7 @@ def too_long(bound: int) -> dict[str, list[bytes]]:
 
 @pytest.mark.parametrize("way", ["frame", "segments", "fragments"])
 def test_a_message_over_the_limit_ends_the_connection_with_1009(serve, way):
-    """And the log says so, by which option, and whose it was."""
+    """The log names the option and the client."""
     bound = 1 << 20
     gateway = serve("--max-user-body", f"{bound}B")
     with RealtimeClient(gateway.port) as client, RealtimeClient(gateway.port) as bystander:
@@ -96,7 +96,7 @@ def test_pings_and_closes_without_end_cost_nothing(dev, bystander):
             except OSError:
                 pass
 
-        # Nothing is read: the answers pile up somewhere, but not in the server.
+        # The client reads nothing: the answers pile up, but not in the server.
         thread = threading.Thread(target=flood, daemon=True)
         thread.start()
         thread.join(8)
@@ -113,7 +113,7 @@ WRONG = [None, 5, -1.5, "", "x", [], [1], {}, {"a": 1}, True, "/a.b", "/a$", "/a
 @pytest.mark.parametrize("action", ["s", "q", "n", "g", "p", "m", "o", "om", "oc", "auth", "gauth", "unauth", "appcheck", "unappeck", "l", "u",
                                     "echo", "unknown", "", "Q", "\u0000", "x" * 10000])
 def test_wrong_types_in_any_field(client, at, action):
-    """Whatever is in a field: every request is answered, or answered with an error whose text is a string."""
+    """For all values of a field, every request gets an answer, or an error whose text is a string."""
     good = {"p": at.base, "d": {"a": 1}, "h": "", "q": {"i": ".key", "l": 1}, "t": 1, "cred": "x", "token": "x"}
     asked = []
     for field in good:
@@ -140,7 +140,7 @@ def test_wrong_types_in_any_field(client, at, action):
 def test_values_with_bad_keys_fail_alone(client, at, value):
     for action in ("p", "o"):
         answer = client.call(action, {"p": at.base, "d": value})
-        # `.value` beside children is taken by some servers as metadata; nothing but a clear answer is asked for here.
+        # Some servers take `.value` beside children for metadata; the test only demands an answer.
         assert answer["s"] in ("failure", "ok") and isinstance(answer["d"], str)
     if list(value)[0] not in (".value", ".priority"):
         assert at.value() is None
@@ -190,7 +190,7 @@ def test_a_flood_of_listens(dev, bystander, at):
 
 
 def test_a_client_that_asks_much_and_reads_nothing(serve):
-    """Bounded memory: the server stops reading from who does not read."""
+    """Memory is limited: the server stops reading from a client that does not read."""
     gateway = serve(tune="write-stall=1s")
     gateway.rest.set("big", {f"k{number}": "x" * 1000 for number in range(1000)})
     with RealtimeClient(gateway.port) as other:
@@ -213,7 +213,7 @@ def test_a_client_that_asks_much_and_reads_nothing(serve):
             nonlocal most
             most = max(most, resident_bytes(gateway.process.pid) - before)
             assert other.ok("echo", {"d": 1}) == 1
-            # Two gigabytes were asked for.
+            # Two gigabytes were requested.
             assert most < 300 << 20, f"{most >> 20} MiB"
             return not thread.is_alive()
 
@@ -225,7 +225,7 @@ def test_a_client_that_asks_much_and_reads_nothing(serve):
 
 
 def test_noise(dev, bystander):
-    """Messages from a grammar of good and bad parts, and mutilated ones: the server lives, and others don't notice."""
+    """Messages from a grammar of good and bad parts, and mutilated ones: the server survives, and other clients are not affected."""
     dice = random.Random(SEED)
     good = [compact({"t": "d", "d": {"r": 5, "a": action, "b": {"p": "/noise/x", "d": {"a": 1}, "q": {"i": "a", "sp": 1, "l": 2}, "t": 3, "h": "",
                                                                  "ch": {"hs": ["", ""], "ps": ["a"]}}}})

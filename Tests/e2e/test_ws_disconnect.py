@@ -1,4 +1,4 @@
-"""onDisconnect: what clients ask to be done when their connection ends is done, once, however it ends."""
+"""onDisconnect: the gateway executes the requested writes once when a connection ends, in whichever way it ends."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from harness.websocket_client import RealtimeClient, datum, merge
 
 NOW = {".sv": "timestamp"}
 PLUS = {".sv": {"increment": 1}}
-# Gateways find dead gateways quickly; and silent clients.
+# Gateways detect dead gateways and silent clients quickly.
 QUICK = ("--dead-after", "1500ms")
 WATCHFUL = ("--session-timeout", "1500ms")
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
@@ -27,7 +27,7 @@ def ends(location, value, patience=20):
     wait_until(lambda: location.value() == value, f"{location.base} to become {value!r}", patience)
 
 
-# How connections end
+# The ends of connections
 
 @pytest.mark.parametrize("how", ["close", "drop", "reset", "garbage", "binary"])
 def test_orders_are_carried_out_when_the_connection_ends(dev, at, how):
@@ -72,7 +72,7 @@ def test_a_session_of_another_gateway_is_ended(gateway_pair):
             new.put(at.base, "new")
             seen = [push["b"]["d"] for push in other.pushed()]
             assert seen[-1] == "new" and at.value() == "new"
-            # The old session's orders have been carried out: its end changes nothing any more.
+            # The old session's onDisconnect writes have been executed: its end changes nothing any more.
             old.socket.reset()
             new.put(f"{at.base}-2", 1)
             old_rows = lambda: sql.rows(first.database_url, "select 1 from pathmirror.session where session_id = %s", old.session)
@@ -94,14 +94,14 @@ def test_silence_of_a_client_that_answers_no_pings(serve):
         silent.ok("o", {"p": "silent", "d": NOW})
         alive.ok("o", {"p": "alive", "d": NOW})
         alive.listen("silent")
-        # It answers pings while it waits; the silent one doesn't read at all.
+        # The client answers pings while it waits; the silent one does not read at all.
         assert alive.push(patience=20)["b"]["p"] == "silent"
         assert gateway.rest.value("alive") is None
         assert alive.ok("s", {}) == ""
 
 
 def test_a_page_that_was_put_aside(serve):
-    """Its browser answers pings, for minutes; only the program says the protocol's "0"."""
+    """The browser answers pings for minutes; only the program sends the protocol's "0"."""
     gateway = serve("--session-timeout", "600ms", tune="keep-alive-timeout=1500ms")
     with RealtimeClient(gateway.port) as aside, RealtimeClient(gateway.port) as alive:
         aside.ok("o", {"p": "aside", "d": NOW})
@@ -109,7 +109,7 @@ def test_a_page_that_was_put_aside(serve):
 
         def gone():
             alive.socket.send(b"0")
-            # Both answer pings here.
+            # Both clients answer pings here.
             for client in (aside, alive):
                 with contextlib.suppress(Late, Closed):
                     client.message(0.05)
@@ -173,7 +173,7 @@ def test_a_killed_gateway_with_another_alive(serve):
         killed.process.kill()
         assert watcher.push_until(lambda push: push["a"] == "m") == merge("here", {"a": None, "n": 1})
         wait_until(lambda: other.rest.value("when"), "the second order")
-        # Exactly once, and nobody else's.
+        # Executed exactly once, and for no other session.
         watcher.ok("s", {})
         wait_until(lambda: sql.rows(other.database_url, "select count(*) from pathmirror.gateway") == [(1,)], "the dead to be forgotten")
         assert other.rest.value("here") == {"n": 1} and other.rest.value("stays") is True
@@ -214,7 +214,7 @@ def test_a_gateway_that_was_taken_for_dead_sends_its_clients_away(serve):
             wait_until(lambda: other.rest.value("here") is None, "the other to do it")
         finally:
             frozen.process.send(signal.SIGCONT)
-        # It must come back, and say anew what it wants.
+        # The client must connect again, and repeat its requests.
         assert client.socket.wait_for_close() in (1001, None)
         with RealtimeClient(frozen.port, ls=client.session) as new:
             new.put("here", "again")
@@ -224,7 +224,7 @@ def test_a_gateway_that_was_taken_for_dead_sends_its_clients_away(serve):
 
 
 def test_the_order_is_stored_before_the_write_behind_it(serve):
-    """`onDisconnect().remove(); set(true)` in one go: whatever is killed when, there is no ghost."""
+    """`onDisconnect().remove(); set(true)` at once: no presence remains, whichever process is killed at any time."""
     gateway = serve(*QUICK)
     other = serve(*QUICK, url=gateway.database_url)
     for round in range(3):
@@ -239,10 +239,10 @@ def test_the_order_is_stored_before_the_write_behind_it(serve):
         gateway = serve(*QUICK, url=gateway.database_url)
 
 
-# What orders mean
+# The meaning of onDisconnect requests
 
 def test_cancelling_a_part_of_a_map(client_pair, at):
-    # iOS's own test.
+    # A test of the iOS SDK.
     client, other = client_pair
     foo = f"{at.base}/foo"
     client.put(foo, {"bar": "a", "baz": "b"})
@@ -314,7 +314,7 @@ def test_orders_that_were_carried_out_are_not_again(dev, at):
         assert again.ok("g", {"p": at.base, "q": {}}) == 1
 
 
-# Whom the rules let
+# Rights of onDisconnect writes
 
 def test_permission_is_asked_at_set_up_and_again_when_run(serve):
     open_rules = {".read": True, "a": {".write": True}, "b": {".write": "auth.uid == 'ada'"}, "c": {".validate": "newData.isNumber()", ".write": True}}
@@ -329,12 +329,12 @@ def test_permission_is_asked_at_set_up_and_again_when_run(serve):
         client.ok("o", {"p": "b", "d": "by ada"})
         client.ok("o", {"p": "a", "d": "shut"})
         client.ok("o", {"p": "c", "d": 5})
-        # Before it is run, /a is closed: the others are carried out all the same.
+        # /a is closed before the execution: the other writes are executed nevertheless.
         rules = {**open_rules, "a": {".write": False}}
         assert gateway.rest.send("PUT", "/.settings/rules.json", json.dumps({"rules": rules}).encode(), ADMIN).status == 200
         client.socket.drop()
     ends(gateway.rest, {"b": "by ada", "c": 5})
-    # Signed out in between: it is judged as whoever it is at the end.
+    # The client signs out in between: the gateway judges it by its final sign-in state.
     with RealtimeClient(gateway.port) as client:
         client.ok("gauth", {"cred": SECRET, "authvar": {"uid": "ada"}})
         client.ok("o", {"p": "b", "d": "signed out"})
@@ -377,7 +377,7 @@ def test_presence_leaves_no_ghost(serve, ending):
         other.socket.drop()
         if ending == "again":
             device.socket.drop()
-        wait_until(lambda: rest.value("users/u/connections") is None, "nobody to be there")
+        wait_until(lambda: rest.value("users/u/connections") is None, "no session to be left")
 
 
 def test_too_many_orders_are_refused_not_forgotten(dev, at):
@@ -404,14 +404,14 @@ def test_a_lost_database_refuses_orders_and_finds_them_again(own_postgres, scrat
         own_postgres.start()
         gateway.wait_ready()
         wait_until(lambda: gateway.rest.value("kept") == 1, "the order that was accepted")
-        # They are carried out in one transaction.
+        # Both are executed in one transaction.
         assert gateway.rest.value("refused") is None
     finally:
         gateway.sweep()
 
 
 def test_orders_go_on_after_an_outage(own_postgres, scratch, logs):
-    """What was refused in it is not done; what was there before, and what comes after, is."""
+    """A refused request during the outage has no effect; earlier and later ones are executed."""
     url = own_postgres.create_database()
     gateway = start_serve(url, scratch, logs, *QUICK)
     try:
@@ -447,7 +447,7 @@ def test_the_log_says_whose_orders_they_were(serve, ending):
 
 
 def test_orders_that_replace_others_are_never_too_many(dev, at):
-    """A draft that is said anew again and again takes what the last one takes; orders that stay are bounded."""
+    """A draft that a client replaces repeatedly counts by its last version; the remaining writes are limited."""
     text = "x" * 60_000
     with RealtimeClient(dev.port) as client:
         for number in range(400):
@@ -456,7 +456,7 @@ def test_orders_that_replace_others_are_never_too_many(dev, at):
         while (answer := client.answer(client.ask("o", {"p": f"/{at.base}/k{kept}", "d": text})))["s"] == "ok":
             kept += 1
         assert answer["s"] == "too_big"
-        # 16 MiB, of which the draft has its part.
+        # 16 MiB, of which the draft uses a part.
         assert 270 <= kept <= 282
         assert client.ok("oc", {"p": f"/{at.base}"}) == ""
         assert client.ok("o", {"p": f"/{at.base}/k", "d": text}) == ""

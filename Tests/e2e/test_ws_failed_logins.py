@@ -1,4 +1,4 @@
-"""A login that fails: from then on the session is nobody's, as with the original, and nothing is left of who it was."""
+"""After a failed login the session has no user, as in Firebase, and keeps no rights of the former user."""
 
 import time
 
@@ -62,7 +62,7 @@ def test_nothing_is_left_of_the_earlier_login(gateway, kind, before):
         assert client.listen("hall") == datum("hall", {"a": 1})
         answer = client.call(action, {"cred": credential})
         assert answer["s"] == status and isinstance(answer["d"], str)
-        # What needed the login has ended, and nothing else.
+        # Listens that needed the login have ended, and no others.
         assert client.pushed() == [cancelled("mine")]
         for request in (("g", {"p": "mine", "q": {}}), ("q", {"p": "mine", "h": ""}), ("p", {"p": "mine/a", "d": 2}),
                         ("m", {"p": "mine", "d": {"a": 2}}), ("o", {"p": "mine/a", "d": 2})):
@@ -71,14 +71,14 @@ def test_nothing_is_left_of_the_earlier_login(gateway, kind, before):
         gateway.rest.set("hall/b", 1)
         assert client.push() == datum("hall/b", 1)
         assert client.pushed() == []
-        # The same socket can log in again.
+        # The client can log in again on the same socket.
         log_in(client)
         assert client.listen("mine") == datum("mine", {"a": 1})
 
 
 @pytest.mark.parametrize("kind", ["nonsense", "expired", "a wrong secret"])
 def test_what_follows_at_once_is_judged_as_nobodys(gateway, kind):
-    """SDKs don't wait for the answer to a login."""
+    """SDKs do not wait for the answer to a login."""
     action, credential, status = BAD[kind]
     with RealtimeClient(gateway.port) as client:
         log_in(client)
@@ -92,14 +92,14 @@ def test_what_follows_at_once_is_judged_as_nobodys(gateway, kind):
 
 
 def test_ondisconnect_requests_of_an_earlier_login_are_not_carried_out(gateway):
-    """They are judged again when they are done, and then as nobody's."""
+    """The gateway judges them again when it executes them, and then without a user."""
     with RealtimeClient(gateway.port) as client:
         log_in(client)
         client.ok("o", {"p": "mine/left", "d": True})
         client.ok("o", {"p": "hall/left", "d": True})
         assert client.call("auth", {"cred": "nonsense"})["s"] == "invalid_token"
         client.socket.close()
-    wait_until(lambda: gateway.rest.value("hall/left"), "the onDisconnect request to be carried out")
+    wait_until(lambda: gateway.rest.value("hall/left"), "the onDisconnect request to be executed")
     assert gateway.rest.value("mine", auth=SECRET) == {"a": 1}
 
 
@@ -113,7 +113,7 @@ def test_a_first_login_that_fails_changes_nothing(gateway):
 
 
 def test_the_same_by_long_polling(worlds):
-    """The same session behind another door."""
+    """The same session over another protocol."""
     world = worlds["known"]
     session = ByPolling(world)
     try:

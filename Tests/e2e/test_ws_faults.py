@@ -1,4 +1,4 @@
-"""Many clients at once: reconnect storms, clients that stall, gateways that go away under load."""
+"""Many clients at once: reconnect storms, stalled clients, gateways that end under load."""
 
 import resource
 import signal
@@ -23,7 +23,7 @@ def many_files():
 
 
 def storm(port, sessions, held):
-    """All clients come back at once: hello, listen with what they have, presence, and a write. Returns them, and seconds."""
+    """Reconnects all clients at once: hello, listen with their data, presence, and a write. Returns them, and the seconds."""
     began = time.monotonic()
     clients = [RealtimeClient(port, ls=session) for session in sessions]
     for client in clients:
@@ -36,7 +36,7 @@ def storm(port, sessions, held):
     for client in clients:
         for number in (1, 2, 3, 4):
             assert client.answer(number)["s"] == "ok"
-    # Their hashes are right: the data is not sent again (but to the first, which may race with the loading of the tree).
+    # Their hashes are right: the gateway does not send the data again (except to the first, which may race with the loading of the tree).
     assert sum(len(client.pushes) for client in clients) <= 2
     for client in clients:
         client.pushes.clear()
@@ -57,7 +57,7 @@ def test_a_thousand_clients_come_back_after_a_restart(serve):
     again = serve(*quick, url=gateway.database_url, port=port)
     clients, second = storm(port, [client.session for client in clients], held)
     print(f"\nstorm of 1,000 clients: {first:.1f} s at first, {second:.1f} s after kill -9; {base >> 20} MiB")
-    # Their old sessions were ended before they said that they are here.
+    # Their old sessions ended before the new presence.
     assert len(again.rest.value("presence")) == 1000
     again.rest.set("shared/news", 1)
     for client in clients:
@@ -83,10 +83,10 @@ def test_stalled_clients_slow_nobody_and_cost_little(serve):
             assert message["b"]["d"]["n"] == number
         most = max(most, resident_bytes(gateway.process.pid) - before)
     took = time.monotonic() - began
-    # 6 MB were meant for each; those who read nothing have a quarter of one waiting, and not a copy each of it all.
+    # 6 MB were addressed to each; stalled clients have a quarter of a megabyte waiting, not a copy of everything.
     assert most < 64 << 20, f"{most >> 20} MiB"
     print(f"\nstalled clients: {rounds} rounds to 45 of 50 clients in {took:.1f} s; {most >> 20} MiB more at most")
-    # Who reads again is brought to the present, without all that was missed.
+    # A client that resumes reading gets the current value, without all missed changes.
     for client in stalled:
         holder, pushes = Holder("feed"), 0
         holder.complete = True
@@ -95,7 +95,7 @@ def test_stalled_clients_slow_nobody_and_cost_little(serve):
             holder.take(client.push())
             pushes += 1
         assert pushes < rounds
-        # And from then on hears of everything.
+        # Afterwards it gets every change.
         gateway.rest.set("feed/again", 1)
         assert client.push() == datum("feed/again", 1)
         gateway.rest.set("feed/again", None)
@@ -103,7 +103,7 @@ def test_stalled_clients_slow_nobody_and_cost_little(serve):
 
 
 def test_the_writers_own_echo_when_it_lags(serve):
-    """A client that reads late still gets what its writes changed before their answers."""
+    """A client that reads late still gets the changes of its own writes before their answers."""
     gateway = serve("--stream-buffer", "64KiB")
     with RealtimeClient(gateway.port, receive_buffer=4096) as client:
         client.listen("x")
@@ -128,7 +128,7 @@ def test_clients_on_a_gateway_that_drains_go_to_the_other(serve):
     written, errors = [], []
 
     def write(worker):
-        """As an SDK does: what was not answered is sent again elsewhere."""
+        """Writes as an SDK does: a write without an answer is sent again to another gateway."""
         port, session, number = first.port, None, 0
         try:
             while not stop.is_set():

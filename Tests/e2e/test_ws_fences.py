@@ -1,4 +1,4 @@
-"""Gateways that were frozen, cut off or taken for dead: what they still had to do for their sessions is not done twice."""
+"""Gateways that were frozen, cut off or declared dead do not repeat the pending work of their sessions."""
 
 import signal
 
@@ -22,17 +22,17 @@ def sessions_of(database_url) -> int:
 
 
 def test_what_a_frozen_gateway_had_queued_is_thrown_away(serve):
-    """A save waits in the gateway's queue when it is stopped; another carries the session out; then it goes on."""
+    """A save waits in the gateway's queue when it is stopped; another gateway ends the session; then the first one resumes."""
     frozen, other = serve(*QUICK, name="frozen"), serve(*QUICK, name="other")
     with RealtimeClient(frozen.port) as first, RealtimeClient(frozen.port) as second:
         second.ok("o", {"p": "n", "d": PLUS})
         with psycopg.connect(frozen.database_url) as holder:
             holder.execute("lock table pathmirror.session in exclusive mode")
-            # The gateway's thread of the sessions is kept here, with what comes behind it queued.
+            # The gateway's thread of the sessions is blocked here, with the later requests in its queue.
             first.ask("o", {"p": "m", "d": PLUS})
             wait_until(lambda: blocked(frozen.database_url), "the first order to be on its way")
             second.ask("o", {"p": "late", "d": PLUS})
-            # A read behind the order: it is answered when the order is in the queue.
+            # A read after the request: its answer shows that the request is in the queue.
             second.ok("g", {"p": "n", "q": {}})
             frozen.process.freeze()
         try:
@@ -42,7 +42,7 @@ def test_what_a_frozen_gateway_had_queued_is_thrown_away(serve):
             frozen.process.send(signal.SIGCONT)
         for client in (first, second):
             assert client.socket.wait_for_close() in (1001, None)
-    # Behind whatever the gateway still does for the old ones comes what it does for a new one.
+    # Requests of a new session follow all remaining ones of the old sessions.
     with RealtimeClient(frozen.port) as new:
         new.ok("o", {"p": "new", "d": PLUS})
     wait_until(lambda: other.rest.value("new") == 1, "the new session's end")
@@ -51,7 +51,7 @@ def test_what_a_frozen_gateway_had_queued_is_thrown_away(serve):
 
 
 def test_a_session_that_was_ended_elsewhere_is_closed_at_its_next_order(serve):
-    """Half a connection is left at the old gateway: its client has come back to another one."""
+    """The old gateway still has half a connection of a client that has reconnected to another one."""
     first, second = serve(*QUICK, name="first"), serve(*QUICK, name="second")
     with RealtimeClient(first.port) as old:
         old.ok("o", {"p": "n", "d": PLUS})
@@ -84,15 +84,15 @@ def test_all_gateways_die_and_one_comes_back(serve):
         two.ok("o", {"p": "m", "d": PLUS})
         first.process.kill()
         second.process.kill()
-    # As far as PostgreSQL's clock goes, they will be dead only tomorrow.
+    # By PostgreSQL's clock, they die only tomorrow.
     sql.execute(first.database_url, "update pathmirror.gateway set seen_at = now() + interval '1 day'")
     again = serve(*QUICK, name="again")
-    wait_until(lambda: again.rest.value() == {"n": 1, "m": 1}, "both to be carried out", 30)
+    wait_until(lambda: again.rest.value() == {"n": 1, "m": 1}, "both to be executed", 30)
     wait_until(lambda: sql.rows(again.database_url, "select count(*) from pathmirror.gateway") == [(1,)], "the dead to be forgotten")
 
 
 def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve):
-    """A machine that is suspended: who goes on first has not seen the others stand still."""
+    """A suspended machine: the gateway that resumes first has not observed that the others stood still."""
     patient = ("--dead-after", "4s")
     gateways = [serve(*patient, name="one"), serve(*patient, name="two")]
     with RealtimeClient(gateways[0].port) as client:
@@ -103,7 +103,7 @@ def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve
         sql.rows(gateways[0].database_url, "select pg_sleep(5)")
         beats = sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0]
         gateways[1].process.send(signal.SIGCONT)
-        # The other has looked again; far fewer looks than a death takes.
+        # The other gateway has polled again, but much less often than a death requires.
         wait_until(lambda: sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0] > beats, "a look")
         gateways[0].process.send(signal.SIGCONT)
         client.ok("o", {"p": "m", "d": PLUS})
@@ -116,7 +116,7 @@ def waits_for_a_lock(database_url, application: str) -> bool:
 
 
 def test_the_end_comes_behind_a_large_write(serve):
-    """A large write may be overtaken by what others write, and by nothing of its own client's."""
+    """Writes of other clients may overtake a large write, but those of its own client may not."""
     gateway = serve("--log-level", "debug")
     client = RealtimeClient(gateway.port).greet()
     client.ok("o", {"p": "big", "d": "bye"})
@@ -125,7 +125,7 @@ def test_the_end_comes_behind_a_large_write(serve):
         client.ask("p", {"p": "big", "d": {f"k{number}": "x" * 100 for number in range(15_000)}})
         wait_until(lambda: waits_for_a_lock(gateway.database_url, "pathmirror large write"), "the large write to be kept")
         client.socket.plain.close()
-        # Others go on, and the gateway has noticed.
+        # Other clients continue, and the gateway has noticed the disconnect.
         with RealtimeClient(gateway.port) as other:
             other.put("small", 1)
         wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the sessions to be gone")

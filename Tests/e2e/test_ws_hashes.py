@@ -1,4 +1,4 @@
-"""Listens of clients that come back with what they have: hashes, compound hashes, range merges; and puts with a hash."""
+"""Listens of clients that reconnect with data: hashes, compound hashes, range merges; and puts with a hash."""
 
 import os
 import random
@@ -63,7 +63,7 @@ def test_a_hash_that_matches_saves_the_data(client, at):
         assert client.listen(path, hash=node_hash(tree)) is None, f"seed {SEED}, round {round}: {tree!r}"
         client.ok("n", {"p": path})
         assert client.listen(path, hash=node_hash({"other": tree})) == datum(path, tree)
-        # Changes come as ever.
+        # Later changes arrive as usual.
         client.put(f"{path}/new", round)
         assert client.pushed() == [datum(f"{path}/new", round)]
         client.ok("n", {"p": path})
@@ -193,7 +193,7 @@ def test_random_trees_come_to_be_the_same(client, at):
         assert answer["a"] == "rm" and answer["b"]["d"], where
         theirs, mine = ranges(held, posts), ranges(tree, posts)
         for one in answer["b"]["d"]:
-            # A range of the answer may be several of the client's, joined.
+            # A range of the answer may join several of the client's.
             first = posts.index(split_path(one["s"])) + 1 if "s" in one else 0
             last = posts.index(split_path(one["e"])) if "e" in one else len(posts)
             assert any(range_hash(theirs[index]) != range_hash(mine[index]) for index in range(first, last + 1)), where
@@ -222,7 +222,7 @@ def test_puts_with_a_hash(client, at):
 
 @pytest.mark.parametrize("value", [63.99999999999999, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 9007199254740993, -0.0])
 def test_a_transaction_on_a_number_as_it_was_sent(client, at, value):
-    """A client that reads another double than is stored could never have its transaction accepted."""
+    """A transaction of a client that reads another double than the stored one would never succeed."""
     client.put(at.base, value)
     held = client.listen(at.base)["b"]["d"]
     assert client.put(at.base, held + 1, h=node_hash(held)) == ""

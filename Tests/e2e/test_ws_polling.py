@@ -1,4 +1,4 @@
-"""Long polling, to which browsers fall back: /.lp from its start to its end."""
+"""Long polling, the fallback of browsers: /.lp from its start to its end."""
 
 import base64
 import http.client
@@ -52,7 +52,7 @@ def test_several_pieces_in_one_request_and_a_message_over_several(dev, at):
     text = "x" * 5000
     pieces = client.pieces(request(3, "p", {"p": at.base, "d": text}))
     assert len(pieces) == 4
-    # They may overtake one another on their connections, and come twice.
+    # Requests may overtake one another on their connections, and arrive twice.
     threads = [threading.Thread(target=client.get, args=(f"id={client.id}&pw={client.password}{piece}",))
                for piece in (pieces[2], pieces[0], pieces[0], pieces[3], pieces[1])]
     for thread in threads:
@@ -98,7 +98,7 @@ def test_pushes_wait_for_the_next_poll(dev, at):
 
 
 def test_nothing_comes_with_the_answer_to_a_get(dev, at):
-    """The SDK takes all messages of a response, and applies such an answer only after that: over newer data."""
+    """The SDK reads all messages of a response first, and applies such an answer afterwards, over newer data."""
     client = PollingClient(dev.port)
     client.request(1, "q", {"p": at.base, "h": ""})
     client.messages.clear()
@@ -138,7 +138,7 @@ def test_a_silent_poller_is_gone(serve):
 
 
 def test_a_poller_is_asked_for_a_sign_of_life(serve):
-    """The timers of a page that nobody looks at hardly run: its polls come only when the ones before are answered."""
+    """The timers of a hidden page hardly run: it polls only when the previous polls are answered."""
     gateway = serve("--session-timeout", "1500ms")
     client = PollingClient(gateway.port)
     client.request(1, "o", {"p": "x", "d": "gone"})
@@ -153,7 +153,7 @@ def test_the_frame_that_says_goodbye(dev):
     client = PollingClient(dev.port)
     page = client.get(f"dframe=t&id={client.id}&pw={client.password}")
     assert "text/html" in client.type and f"disconn=t&id={client.id}&pw={client.password}" in page
-    # What Chromium does, which refuses to wait for an answer then, and what others do.
+    # Chromium does not wait for an answer then; the other form is for other browsers.
     assert "onpagehide" in page and "keepalive:true" in page and "XMLHttpRequest" in page
 
 
@@ -174,7 +174,7 @@ def test_bad_pieces_end_that_session_or_nothing(dev, piece):
     held = threading.Thread(target=client.poll, args=(piece,))
     held.start()
     held.join(0.2)
-    # What is only incomplete is waited for; the end lets it go.
+    # An incomplete request waits; the end of the session releases it.
     client2 = PollingClient(dev.port)
     assert client2.request(1, "s", {})["s"] == "ok"
     client.get(f"disconn=t&id={client.id}&pw={client.password}")
@@ -193,14 +193,14 @@ def test_bad_starts(dev, query, status):
 
 
 def test_a_poll_that_ends_before_its_answer_loses_nothing(serve):
-    """Its answer goes to the next poll; clients know the order by the responses' numbers."""
+    """The answer goes to the next poll; clients know the order by the numbers of responses."""
     gateway = serve()
     client = PollingClient(gateway.port)
     client.request(1, "q", {"p": "x", "h": ""})
     client.messages.clear()
     for number in range(3):
         held = client.hold()
-        # The one that asks is the other.
+        # The answer goes to the other poll.
         wait_until(lambda: gateway.metric("pathmirror_connections") == 2, "the poll to be there")
         held.close()
         wait_until(lambda: gateway.metric("pathmirror_connections") == 1, "the poll to be gone")
@@ -211,7 +211,7 @@ def test_a_poll_that_ends_before_its_answer_loses_nothing(serve):
 
 
 def test_ids_of_sessions_begin_with_the_gateways_label(serve):
-    """By which a proxy sends each poll to the gateway that the session lives in."""
+    """A proxy sends each poll by this label to the gateway of the session."""
     gateway = serve("--session-label", "a7")
     client = PollingClient(gateway.port)
     assert client.id.startswith("a7") and len(client.id) == 34

@@ -1,4 +1,4 @@
-"""What security rules do to realtime clients: denials, cancels, and who a client is."""
+"""Security rules for realtime clients: denials, cancels, and the identity of a client."""
 
 import base64
 import hashlib
@@ -33,7 +33,7 @@ def test_denials(serve):
         assert client.call("p", {"p": "open", "d": "text"}) == DENIED
         assert client.call("m", {"p": "/", "d": {"open": 1, "shut": 1}}) == DENIED
         assert client.call("p", {"p": "shut", "d": 1, "h": "stale"}) in (DENIED, {"s": "datastale", "d": "Transaction hash does not match"})
-        # Nothing was pushed, and no cancel follows a denied listen.
+        # The gateway pushed nothing, and no cancel follows a denied listen.
         assert client.pushed() == []
         client.put("open", 1)
         assert client.listen("open") == datum("open", 1)
@@ -57,7 +57,7 @@ def test_a_change_of_rules_cancels_what_they_shut(serve):
         assert client.push() == datum("b/x", 2)
         assert client.pushed() == []
         assert admin.pushed() == [datum("a/x", 2)]
-        # Let in again, it listens again.
+        # With access again, the client listens again.
         put_rules(gateway, {".read": True, ".write": True})
         assert client.listen("a") == datum("a", {"x": 2})
 
@@ -72,7 +72,7 @@ def test_a_change_of_data_cancels_what_rules_shut_by_it(serve, where):
         other.put("room/text", "hello")
         client.listen("room")
         other.put(switch, False)
-        # The last change may still be seen, or not; then comes the cancel, without any write in between.
+        # The client may get the last change or not; then comes the cancel, without any write in between.
         assert client.push_until(lambda push: push["a"] == "c", 10) == cancelled("room")
         other.put("room/text", "secret")
         assert client.pushed() == []
@@ -82,7 +82,7 @@ def test_a_change_of_login_cancels_and_lets_in(serve):
     gateway = serve(rules={"rules": {"mine": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}}, "any": {".read": True}}})
     with RealtimeClient(gateway.port) as client:
         assert client.call("q", {"p": "mine/ada", "h": ""}) == DENIED
-        # Nobody waits for the answer of a login.
+        # SDKs do not wait for the answer to a login.
         asked = [client.ask("gauth", {"cred": SECRET, "authvar": {"uid": "ada"}}), client.ask("p", {"p": "mine/ada", "d": 1}),
                  client.ask("q", {"p": "mine/ada", "h": ""}), client.ask("q", {"p": "any", "h": ""})]
         assert [client.answer(number)["s"] for number in asked] == ["ok"] * 4
@@ -135,7 +135,7 @@ def test_a_login_that_expires(serve, scratch):
         assert client.call("p", {"p": "a", "d": 2}) == DENIED
         old = custom_token(secret, {"v": 0, "iat": now - 100, "exp": now - 50, "d": {"uid": "ada"}})
         assert client.call("auth", {"cred": old})["s"] == "expired_token"
-        # A fresh login on the same connection: nothing else ends.
+        # A fresh login on the same connection ends no other listen.
         client.ok("auth", {"cred": custom_token(secret, {"v": 0, "iat": now, "d": {"uid": "ada"}})})
         client.put("a", 3)
 

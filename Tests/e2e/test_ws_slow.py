@@ -1,4 +1,4 @@
-"""Realtime clients that read slowly and listen to windows: they skip what they were too late for, and end right."""
+"""Realtime clients that read slowly and listen to windows: they skip missed changes, and end with the right value."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from test_ws_windows import SEED, window
 
 BUFFER = ("--stream-buffer", "64KiB")
 PATIENT = "write-stall=60s"
-# Tags are the client's: the same number may be another query's on another connection.
+# Tags belong to a client: the same number may be another query's on another connection.
 QUERIES = {
     11: {"i": ".key", "l": 3, "vf": "r"},
     12: {"i": "n", "sp": 100, "ep": 199},
@@ -32,7 +32,7 @@ def listen(client, base, queries) -> dict[int | None, Holder]:
 
 
 def catch_up(client, holders, wanted: dict, most: int) -> list[dict]:
-    """Reads until every listen has what is wanted of it; returns the pushes. Tags tell them apart, as in SDKs."""
+    """Reads until every listen has its wanted value; returns the pushes. Tags identify the listens, as in SDKs."""
     pushes = []
     while any(holder.value != wanted[tag] for tag, holder in holders.items()):
         push = client.push()
@@ -44,15 +44,15 @@ def catch_up(client, holders, wanted: dict, most: int) -> list[dict]:
 
 @pytest.mark.parametrize("round", range(3))
 def test_windows_of_a_slow_reader(serve, round):
-    """Children enter windows, move within them and leave while their reader looks away; when it looks again, each window
-    is replaced by what it is then, under its own tag, and lives on from there."""
+    """Children enter windows, move within them and leave while the reader is stalled. Once it reads again, the gateway replaces each window
+    with its current value under its own tag, and continues from there."""
     dice = random.Random(SEED + round)
     gateway = serve(*BUFFER, tune=PATIENT)
     base, tree = "list", {f"{letter}{number}": {"n": 10 * number, "text": ""} for letter in "abc" for number in range(4)}
     gateway.rest.set(base, tree)
     with RealtimeClient(gateway.port, receive_buffer=4096) as slow, RealtimeClient(gateway.port) as quick:
         late = listen(slow, base, QUERIES)
-        # The same queries under other tags, read all the time: one encoding serves both, and neither disturbs the other.
+        # The same queries under other tags, read all the time: both share one encoding, and neither disturbs the other.
         tags = {tag + 100: query for tag, query in QUERIES.items()}
         prompt = listen(quick, base, tags)
         seen, before = 0, conflations(gateway)
@@ -70,7 +70,7 @@ def test_windows_of_a_slow_reader(serve, round):
             write(dice.choice("abcz") + str(dice.randrange(6)), value)
             if step > 100 and conflations(gateway) > before:
                 break
-        # It is behind by now, and stays so: what changes every window once more is for none of them to be told as a change.
+        # The client lags by now, and stays so: it gets no single change of the next changes of every window.
         for key, number in (("zz", -1), ("aa", 150), ("bb", 5)):
             write(key, {"n": number, "text": ""})
         wanted = {tag: window(tree, query) for tag, query in QUERIES.items()} | {None: tree}
@@ -78,11 +78,11 @@ def test_windows_of_a_slow_reader(serve, round):
             assert holder.value == wanted[tag - 100 if tag else None]
         assert conflations(gateway) - before >= 5, f"all five listens of the slow one fell behind (seed {SEED})"
         pushes = catch_up(slow, late, wanted, seen)
-        # What made up for the gap is a whole value at the listen's own path, under its own tag.
+        # The gap ends with a whole value at the listen's own path, under its own tag.
         for tag in late:
             wholes = [push for push in pushes if push["b"].get("t") == tag and push["a"] == "d" and push["b"]["p"].strip("/") == base]
             assert wholes, f"nothing whole came for tag {tag} (seed {SEED})"
-        # From here on it hears of changes, as changes.
+        # From here on the client gets changes as changes.
         assert slow.pushed() == []
         gateway.rest.set(f"{base}/bnew", {"n": 150, "text": "new"})
         tree = {**tree, "bnew": {"n": 150, "text": "new"}}
@@ -109,7 +109,7 @@ def test_a_window_that_empties_while_its_reader_looks_away(serve):
             if conflations(gateway) > before:
                 break
         else:
-            raise AssertionError("it was never behind")
+            raise AssertionError("it never lagged")
         gateway.rest.set("list/a/n", 2)
         gateway.rest.set("list/b", {"n": 5})
         wait_until(lambda: holder.take(slow.push()) or holder.value is None, "an empty window", pause=0)
@@ -119,7 +119,7 @@ def test_a_window_that_empties_while_its_reader_looks_away(serve):
 
 
 def test_a_listen_that_ends_while_it_is_behind(serve):
-    """What a client has stopped listening to is not made up for; what it listens to under the same query's new tag is."""
+    """The gateway sends no current value for an ended listen, but one for a listen with the same query under a new tag."""
     gateway = serve(*BUFFER, tune=PATIENT)
     query = {"i": ".key", "l": 1, "vf": "r"}
     gateway.rest.set("list", {"a": 0})
@@ -132,9 +132,9 @@ def test_a_listen_that_ends_while_it_is_behind(serve):
             if conflations(gateway) >= before + 2:
                 break
         else:
-            raise AssertionError("it was never behind")
+            raise AssertionError("it never lagged")
         gateway.rest.set("list/a", "last")
-        # Sent without reading: the gateway takes them while the client is behind.
+        # Sent without reading: the gateway receives them while the client lags.
         asked = [slow.ask("n", {"p": "list", "q": query, "t": 3}), slow.ask("n", {"p": "list", "q": {"i": ".key", "l": 1, "vf": "l"}, "t": 4}),
                  slow.ask("q", {"p": "list", "q": query, "t": 5, "h": ""})]
         assert [slow.answer(number)["s"] for number in asked] == ["ok"] * 3

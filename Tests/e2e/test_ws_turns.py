@@ -16,7 +16,7 @@ STALE = {"s": "datastale", "d": "Transaction hash does not match"}
 
 
 class Transactor:
-    """What an SDK does for a transaction: listen, run, send with the hash, again when stale; 25 times at most."""
+    """A transaction as an SDK runs it: listen, run, send with the hash, repeat if stale; 25 times at most."""
 
     def __init__(self, port: int, path: str, distance: float = 0):
         self.client = RealtimeClient(port).greet()
@@ -26,7 +26,7 @@ class Transactor:
 
     def add_one(self):
         for send in range(1, 200):
-            # Far away: what it sends is about what it saw a while ago.
+            # A distant client: it sends changes of a value that it saw a while ago.
             time.sleep(self.distance)
             value = (self.holder.value or 0) + 1
             answer = self.client.call("p", {"p": self.path, "d": value, "h": node_hash(self.holder.value)})
@@ -41,7 +41,7 @@ class Transactor:
 
 @pytest.mark.parametrize("pace", ["rounds", "ceaseless"])
 def test_twenty_clients_contend_over_two_gateways(gateway_pair, pace):
-    """In rounds, every client makes one change at once with all others; ceaseless ones begin the next without a pause."""
+    """In rounds, all clients make one change at the same time; the continuous ones start the next round without a pause."""
     path = f"counter{random.randrange(1 << 40)}"
     transactors = [Transactor(gateway_pair[number % 2].port, path) for number in range(20)]
     errors, barrier = [], threading.Barrier(20)
@@ -76,7 +76,7 @@ def test_twenty_clients_contend_over_two_gateways(gateway_pair, pace):
 
 @pytest.mark.parametrize("place", ["beside the others", "at the other gateway"])
 def test_a_distant_client_has_its_turn_among_near_ones(gateway_pair, place):
-    """By itself it would never be the first with an answer to the newest value."""
+    """Without turns this client would never be the first with a change of the newest value."""
     path = f"counter{random.randrange(1 << 40)}"
     near = [Transactor(gateway_pair[0].port, path) for _ in range(6)]
     distant = Transactor(gateway_pair[0 if place.startswith("beside") else 1].port, path, distance=0.05)
@@ -111,7 +111,7 @@ def test_a_distant_client_has_its_turn_among_near_ones(gateway_pair, place):
 
 
 def test_clients_that_also_write_elsewhere(gateway_pair):
-    """Their other writes would send each of their transactions before its slot."""
+    """Without a rule for them, their other writes would send each of their transactions before its slot."""
     path = f"counter{random.randrange(1 << 40)}"
     result = contend([gateway.port for gateway in gateway_pair], path, count=60, pause=0.01, seconds=5)
     print(f"\nclients that also write elsewhere: {result}")
@@ -124,7 +124,7 @@ def test_clients_that_also_write_elsewhere(gateway_pair):
 # Turns, one step at a time
 
 def put(client: RealtimeClient, path: str, value, over) -> int:
-    """Sends a put with the hash of what it is to replace."""
+    """Sends a put with the hash of the value that it replaces."""
     return client.ask("p", {"p": path, "d": value, "h": node_hash(over)})
 
 
@@ -134,7 +134,7 @@ def wait_for_waiting(gateway, count: int):
 
 @pytest.fixture
 def patient(serve):
-    """A gateway on which nobody's turn ends by itself."""
+    """A gateway whose turns do not end by timeout."""
     return serve(tune="transaction-slot=60s")
 
 
@@ -179,10 +179,10 @@ def test_nothing_waits_behind_a_transaction_that_waits(patient, line):
     waiting = put(second, "x", 2, over=0)
     wait_for_waiting(patient, 1)
     assert second.call("p", {"p": "y", "d": 1}) == OK
-    # It was done before: requests are carried out in their order.
+    # This was executed before: the gateway executes requests in their order.
     assert second.answers.pop(waiting) == OK
     assert patient.rest.value("x") == 2
-    # Not at its turn, and refused at once; but it keeps its place, before that of the third.
+    # Out of turn, and refused at once; but the client keeps its position before the third.
     waiting = put(second, "x", 2, over="else")
     wait_for_waiting(patient, 1)
     thirds = put(third, "x", 3, over=2)
@@ -205,7 +205,7 @@ def test_requests_of_a_refused_client_wait(patient, line):
     waiting = put(second, "x", 2, over=1)
     wait_for_waiting(patient, 1)
     others = [second.ask("p", {"p": "y", "d": "later"}), second.ask("g", {"p": "y"})]
-    # The others' requests don't wait.
+    # Requests of other clients do not wait.
     first.put("z", 1)
     assert patient.metric("pathmirror_transactions_waiting") == 1
     assert patient.rest.value("y") == 2
@@ -232,7 +232,7 @@ def test_a_turn_ends_with_its_client(patient, line):
     wait_for_waiting(patient, 1)
     thirds = put(third, "x", 3, over=0)
     wait_for_waiting(patient, 2)
-    # Gone before its turn: what it had not been answered is not done, and it holds nobody up.
+    # The client leaves before its turn: its unanswered request is not executed, and blocks no other client.
     second.socket.close()
     wait_for_waiting(patient, 1)
     first.socket.close()

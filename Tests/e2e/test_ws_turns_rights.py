@@ -1,4 +1,4 @@
-"""Only who may write waits in the line of transactions: others are refused, and hold nobody up."""
+"""Only clients with the right to write wait in the queue of transactions: others are refused, and block no client."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ UNPERMITTED, PERMITTED = 30, 10
 
 @pytest.fixture
 def patient(serve):
-    """A gateway on which nobody's turn ends by itself."""
+    """A gateway whose turns do not end by timeout."""
     return serve(tune="transaction-slot=60s", rules=RULES)
 
 
@@ -40,7 +40,7 @@ def test_whoever_may_not_write_has_no_place_in_the_line(patient, path, kind):
             second.ok("auth", {"cred": legacy("eve", SECRET)})
         elif kind == "no longer permitted":
             permitted(second).ok("unauth")
-        # Refused, be the hash right or wrong; had it a turn now, the next one would wait for a minute.
+        # Refused with a right or a wrong hash; if it had a turn now, the next client would wait for a minute.
         for over in ("else", 0, None):
             assert second.answer(put(second, path, "no", over)) == DENIED
             assert second.answer(second.ask("m", {"p": path, "d": {"a": 1}, "h": node_hash(over)})) == DENIED
@@ -53,7 +53,7 @@ def test_whoever_may_not_write_has_no_place_in_the_line(patient, path, kind):
 def test_whoever_may_not_write_does_not_wait_for_who_may(patient, path):
     with RealtimeClient(patient.port) as first, RealtimeClient(patient.port) as second:
         permitted(first).put(path, 0)
-        # The first one's turn, for a minute.
+        # The first client's turn, for a minute.
         assert first.answer(put(first, path, "no", over="else")) == STALE
         for over in ("else", 0):
             assert second.answer(put(second, path, "no", over)) == DENIED
@@ -62,7 +62,7 @@ def test_whoever_may_not_write_does_not_wait_for_who_may(patient, path):
 
 
 def test_a_turn_ends_with_the_permission(patient, path):
-    """Who loses the right to write while it is their turn gives the turn up."""
+    """A client that loses the right to write during its turn loses the turn."""
     with RealtimeClient(patient.port) as first, RealtimeClient(patient.port) as second:
         permitted(first).put(path, 0)
         permitted(second)
@@ -73,7 +73,7 @@ def test_a_turn_ends_with_the_permission(patient, path):
 
 
 class Nuisance(threading.Thread):
-    """A client that may not write, and never stops trying."""
+    """A client that may not write, and retries without end."""
 
     def __init__(self, port: int, path: str, isOver: threading.Event):
         super().__init__(daemon=True)
@@ -85,7 +85,7 @@ class Nuisance(threading.Thread):
         try:
             while not self.isOver.is_set():
                 number += 1
-                # Every third hash is one that a value of the counter has.
+                # Every third hash belongs to a former value of the counter.
                 over = number // 3 % 40 if number % 3 == 0 else f"else {number}"
                 self.answers.add(self.client.answer(put(self.client, self.path, "no", over))["s"])
         except BaseException as error:
@@ -96,7 +96,7 @@ class Nuisance(threading.Thread):
 
 @pytest.mark.parametrize("pace", ["one after another", "all at once"])
 def test_thirty_clients_without_permission_cost_ten_with_it_nothing(patient, serve, path, pace):
-    """Counted in sends, not in time: as many as without them."""
+    """Counted in sends, not in time: the number equals that without these clients."""
     gateway = patient if pace == "one after another" else serve(rules=RULES)
     transactors = [Transactor(gateway.port, path) for _ in range(PERMITTED)]
     for one in transactors:
@@ -114,7 +114,7 @@ def test_thirty_clients_without_permission_cost_ten_with_it_nothing(patient, ser
     def work(transactor):
         try:
             for _ in range(3):
-                # What another one has written is pushed, by another loop of the gateway; an SDK would know it.
+                # Another loop of the gateway pushes the write of another client; an SDK would know it.
                 wait_until(lambda: knows(transactor), "the last write to be pushed")
                 transactor.add_one()
                 waiting.append(gateway.metric("pathmirror_transactions_waiting"))
@@ -145,5 +145,5 @@ def test_thirty_clients_without_permission_cost_ten_with_it_nothing(patient, ser
     if pace == "one after another":
         assert set(sends) == {1} and set(waiting) == {0}
     else:
-        # The line holds those who may write, and SDKs give up after 25.
+        # Only clients that may write are in the queue, and SDKs give up after 25.
         assert max(waiting) <= PERMITTED - 1 and max(sends) <= 25, (max(waiting), max(sends))

@@ -1,4 +1,4 @@
-"""A WebSocket takes over from long polling, as browsers ask it to."""
+"""A WebSocket replaces long polling at the request of a browser."""
 
 import threading
 
@@ -18,7 +18,7 @@ OK = {"s": "ok", "d": ""}
 
 
 def offered(port: int, session: str) -> RealtimeClient:
-    """A socket for a polling session, and what it is greeted with in `hello`."""
+    """A socket for a polling session, with its greeting in `hello`."""
     client = RealtimeClient(port, extra=f"&s={session}")
     client.socket.opened()
     client.hello = client.message()
@@ -32,13 +32,13 @@ def try_out(socket: RealtimeClient):
 
 
 def end_polling(polling: PollingClient):
-    """Says that nothing more comes by polling, and fetches what is left there."""
+    """Ends the polling, and reads its remaining messages."""
     [piece] = polling.pieces(LAST)
     polling.poll(piece)
     while polling.messages[-1:] != [END]:
         polling.poll()
     polling.messages.pop()
-    # The SDK polls once more, and is told to stop.
+    # The SDK polls once more, and gets the order to stop.
     assert polling.poll() == f"pLPCommand('close',{polling.expected - 1})"
 
 
@@ -59,7 +59,7 @@ def test_the_session_goes_on_on_the_socket(dev, at):
     socket = offered(dev.port, polling.id)
     assert socket.hello == OFFER
     try_out(socket)
-    # Polling goes on meanwhile.
+    # Polling continues meanwhile.
     assert polling.request(3, "p", {"p": f"{at.base}/a", "d": 1}) == OK
     socket.send(READY)
     end_polling(polling)
@@ -67,7 +67,7 @@ def test_the_session_goes_on_on_the_socket(dev, at):
     at.set("b", value=2)
     assert socket.push() == datum(f"{at.base}/b", 2)
     assert socket.put(f"{at.base}/c", 3) == ""
-    # The page lets go of its frame; that must not end the session.
+    # The page removes its frame; that must not end the session.
     polling.get(f"disconn=t&id={polling.id}&pw={polling.password}")
     assert socket.ok("g", {"p": at.base, "q": {}}) == {"a": 1, "b": 2, "c": 3}
     assert at.value("left") is None
@@ -76,10 +76,10 @@ def test_the_session_goes_on_on_the_socket(dev, at):
 
 
 def test_polling_ends_with_the_upgrade(dev, at):
-    """A browser has six connections for a host, over all its tabs; the SDK polls until it is told to stop."""
+    """A browser has six connections for a host, over all its tabs; the SDK polls until the server stops it."""
     polling, socket = upgraded(dev.port)
     last = polling.expected - 1
-    # A poll that was on its way ends nothing before the last response.
+    # A poll in flight ends nothing before the last response.
     assert polling.get(f"id={polling.id}&pw={polling.password}") == f"pLPCommand('close',{last})"
     polling.get(f"disconn=t&id={polling.id}&pw={polling.password}")
     assert polling.poll() == "pLPCommand('close')"
@@ -89,7 +89,7 @@ def test_polling_ends_with_the_upgrade(dev, at):
 
 @pytest.mark.parametrize("ready", ["polls", "says goodbye", "does nothing"])
 def test_nothing_comes_on_the_socket_before_the_end_of_polling(dev, at, ready):
-    """The SDK puts it aside, takes all of it at once, and applies an answer to `get` only after that: over newer data."""
+    """The SDK puts such an answer aside, reads all messages first, and applies it afterwards, over newer data."""
     polling = PollingClient(dev.port)
     polling.request(1, "q", {"p": at.base, "h": ""})
     socket = offered(dev.port, polling.id)
@@ -114,7 +114,7 @@ def test_nothing_comes_on_the_socket_before_the_end_of_polling(dev, at, ready):
 
 
 def test_what_comes_on_the_socket_belongs_behind_what_was_polled(dev, at):
-    """The socket is the faster way: its requests wait for the end of polling."""
+    """The socket is faster: its requests wait for the end of polling."""
     polling = PollingClient(dev.port)
     socket = offered(dev.port, polling.id)
     try_out(socket)
@@ -132,7 +132,7 @@ def test_what_comes_on_the_socket_belongs_behind_what_was_polled(dev, at):
 
 
 def test_events_pass_over_in_order_and_once(dev, at):
-    """A writer goes on while listening clients change their transport."""
+    """A writer continues while listening clients change their transport."""
     polling = PollingClient(dev.port)
     polling.request(1, "q", {"p": at.base, "h": ""})
     isOver = threading.Event()
@@ -156,7 +156,7 @@ def test_events_pass_over_in_order_and_once(dev, at):
         writer.join()
     numbers = [message["d"]["b"]["d"] for message in polling.messages if message["d"].get("a") == "d"] + [
         push["b"]["d"] for push in pushes]
-    # The first may be the whole value with the first number in it.
+    # The first event may be the whole value with the first number in it.
     numbers = [number["n"] if isinstance(number, dict) else number for number in numbers if number is not None]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     socket.socket.close()
@@ -165,12 +165,12 @@ def test_events_pass_over_in_order_and_once(dev, at):
 def test_a_socket_that_fails_leaves_polling_as_it_was(dev, at):
     polling = PollingClient(dev.port)
     for send in ([], [PING], [READY], [{"t": "d", "d": {"r": 1, "a": "s", "b": {}}}], ["nonsense"]):
-        # The one before may not be forgotten yet.
+        # The gateway may still remember the session before.
         socket = wait_until(lambda: accepted(dev.port, polling.id), "a socket to be accepted")
         for message in send:
             socket.send(message)
         if send and send[0] not in (PING, READY):
-            # Requests before the move, and what is no message, end the socket.
+            # Requests before the move, and invalid messages, end the socket.
             with pytest.raises(Closed):
                 socket.message()
         socket.socket.plain.close()
@@ -215,7 +215,7 @@ def test_a_slow_socket_is_conflated_as_any(serve):
     socket.send(READY)
     end_polling(polling)
     count = conflated_at = 0
-    # More than it takes, and than the kernel finds room for: those are left out.
+    # More than the gateway and the kernel buffer: the rest is not sent.
     while not conflated_at or count < conflated_at + 30:
         count += 1
         gateway.rest.set("x", value={"n": count, "text": "x" * 100_000})
@@ -228,7 +228,7 @@ def test_a_slow_socket_is_conflated_as_any(serve):
 
 
 def test_who_was_only_held_up_is_brought_to_the_present(serve):
-    """More than a slow reader may have waiting comes while the socket is silent; the client then takes all at once."""
+    """The changes exceed the limit for a slow reader while the socket is silent; the client then reads all at once."""
     gateway = serve("--stream-buffer", "20kB")
     polling = PollingClient(gateway.port)
     polling.request(1, "q", {"p": "x", "h": ""})

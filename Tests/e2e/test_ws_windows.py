@@ -1,4 +1,4 @@
-"""Listens with queries: what a window begins with, and what it is sent when children enter it, move within it and leave."""
+"""Listens with queries: the first value of a window, and the events when children enter it, move within it and leave."""
 
 import os
 import random
@@ -18,7 +18,7 @@ def client(dev):
 
 
 def window(node, query: dict):
-    """What a query object selects: the reference's words, the slow way."""
+    """The selection of a query object by the words of the reference, slowly."""
     children, _ = split(node)
     if not isinstance(children, dict):
         return None
@@ -82,10 +82,10 @@ def test_children_that_move_by_a_change_deep_inside(client, at):
     client.put(base, {name: {"rank": {"n": number}, "more": name} for number, name in enumerate("abcd")})
     query = {"i": "rank/n", "sp": 1, "sin": True, "ep": 2, "ein": True}
     assert client.listen(f"/{base}", query, 1)["b"]["d"].keys() == {"b", "c"}
-    # It enters whole.
+    # The child enters whole.
     client.put(f"{base}/a/rank/n", 1.5)
     assert client.pushed() == [merge(base, {"a": {"rank": {"n": 1.5}, "more": "a"}}, 1)]
-    # It moves within: both forms are right, whole or deep.
+    # The child moves within the window: both forms are right, whole or deep.
     client.put(f"{base}/a/rank/n", 2)
     (moved,) = client.pushed()
     assert moved in (merge(base, {"a": {"rank": {"n": 2}, "more": "a"}}, 1), merge(base, {"a/rank/n": 2}, 1),
@@ -145,7 +145,7 @@ def test_one_window_for_many_clients_each_with_its_tag(dev, at):
         writer.put(f"{at.base}/c", 3)
         assert one.push() == merge(at.base, {"b": None, "c": 3}, 5)
         assert two.push() == merge(at.base, {"b": None, "c": 3}, 99)
-        # The same query again under another tag: pushes carry the new one.
+        # The same query again under another tag: pushes have the new tag.
         assert one.listen(at.base, query, 6) == datum(at.base, {"c": 3}, 6)
         writer.put(f"{at.base}/c", None)
         assert one.push() == merge(at.base, {"b": 2, "c": None}, 6)
@@ -231,7 +231,7 @@ def random_query(dice) -> dict:
 
 
 def spelled_out(query: dict) -> dict:
-    """The query with what it leaves to the defaults."""
+    """The query with its defaults filled in."""
     defaults = {"i": ".priority"} | {f"{bound[0]}in": True for bound in ("sp", "ep") if bound in query}
     return defaults | query
 
@@ -255,7 +255,7 @@ def test_windows_follow_the_model(dev, at, round):
         listens = {}
         for tag in range(1, 13):
             query = random_query(dice)
-            # Two that mean the same are one listen, whose later tag counts.
+            # Two equivalent queries are one listen, whose later tag counts.
             if all(spelled_out(query) != spelled_out(other) for other, _ in listens.values()):
                 listens[tag] = (query, Holder(base, tag))
                 listens[tag][1].take(client.listen(base, query, tag))
@@ -279,7 +279,7 @@ def test_windows_follow_the_model(dev, at, round):
                 by.put(f"{base}/{place}", value)
             else:
                 by.ok("m", {"p": base, "d": changes})
-            # A mark below every window's place tells that all that came before is here.
+            # A mark outside of every window shows that all earlier changes have arrived.
             by.put(f"{base}-mark", step)
             while client.ok("g", {"p": f"{base}-mark", "q": {}}) != step:
                 pass

@@ -196,7 +196,7 @@ def test_a_clean_close_is_answered_with_a_close(dev):
     with RealtimeClient(dev.port) as client:
         client.socket.send(b"\x03\xe8bye", 8)
         assert client.socket.wait_for_close() == 1000
-        # And then the server hangs up.
+        # Afterwards the server closes the connection.
         assert client.socket.plain.recv(1) == b""
 
 

@@ -1,12 +1,12 @@
-"""Faults on gateways, connections, PostgreSQL, its disk and the clocks, while clients work; then what must hold is checked.
+"""Faults on gateways, connections, PostgreSQL, its disk and the clocks, while clients work; then checks of all results.
 
     make campaign NAME=faults                                          320 faults, in half an hour at most
     make campaign NAME=faults ARGS='--seed 7 --minutes 5 --faults 40'
     make campaign NAME=faults ARGS='--seed 7 --rounds 3 --only power-cut,link-cut-after-commit'
     make campaign NAME=faults ARGS='--feeds --faults 1000 --minutes 45'
 
-The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer faults than
-asked for in the time; 2 wrong usage.
+The same seed makes the same faults in the same order. Exit status: 0 no violation, 1 a violation, or fewer faults than
+requested in the time; 2 wrong usage.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from rig.rig import Rig  # noqa: E402
 from rig.server import build_library  # noqa: E402
 from workload.feed_field import NAMESPACES, YOUNG  # noqa: E402
 
-# A minute in which every kind that ends soon comes once.
+# A minute that has each kind of short fault once.
 SHORT = ["gateway-kill", "gateway-freeze-past-lease", "link-reset", "link-stall", "link-cut-in-message", "link-cut-in-copy",
          "link-cut-after-commit", "link-stall-after-commit", "door-reset", "door-cut-in-answer", "backends-terminated",
          "postgres-kill", "power-cut", "power-cut-asynchronous", "disk-full", "head-held", "clock-postgres", "clock-gateway"]
@@ -50,7 +50,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--per-round", type=int, help="20, or 100 with --feeds")
     parser.add_argument("--rounds", help="only these rounds of the plan: 3, or 2-5, counted from 0")
     parser.add_argument("--only", help="only these kinds, by commas")
-    parser.add_argument("--short", action="store_true", help="one round of about a minute: what `make test` runs")
+    parser.add_argument("--short", action="store_true", help="one round of about a minute, as in `make test`")
     parser.add_argument("--without-disk", action="store_true", help="PostgreSQL on an ordinary disk: no power cuts")
     parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE for PostgreSQL, for trying the checks")
     parser.add_argument("--option", action="append", default=[], help="a word more on the gateways' command line")
@@ -157,7 +157,7 @@ def report(results: list[Result], seed: int, seconds: float) -> None:
 
 def main() -> int:
     options = parse()
-    # Whoever ends a test run has it take its servers with it.
+    # A terminated test run stops its servers as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.seed is None:
         options.seed = random.randrange(10**6)

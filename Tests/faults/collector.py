@@ -1,4 +1,4 @@
-"""Reads the log while it grows, so that what is pruned later is known, and so that what changes afterwards is noticed."""
+"""Reads the log while it grows, so that later pruning loses nothing, and so that changes of entries are noticed."""
 
 import json
 import threading
@@ -24,20 +24,20 @@ class Collector:
         return [Entry(seq, at, batch, op, path, json.loads(changes)) for seq, at, batch, op, path, changes in rig.rows(QUERY, self.namespace, after)]
 
     def collect(self, rig: Rig):
-        """Adds what is new."""
+        """Adds the new entries."""
         with self._lock:
             for entry in self._read(rig, max(self.entries, default=0)):
                 self.entries[entry.seq] = entry
 
     def compare(self, rig: Rig):
-        """Reads all that is there, which must be what was there."""
+        """Reads the whole log and compares it with the earlier reads."""
         with self._lock:
             now = self._read(rig, 0)
             self.wrong += log.unchanged(self.entries, now)
             self.entries |= {entry.seq: entry for entry in now}
 
     def went_back(self, rig: Rig) -> int:
-        """The database is an older copy: forgets what it has not, and returns the last seq that it shares with what was."""
+        """Handles a restored older copy: forgets the lost entries, and returns the last common seq."""
         with self._lock:
             now = {entry.seq: entry for entry in self._read(rig, 0)}
             first = min(now, default=1)

@@ -1,4 +1,4 @@
-"""One round of the feed campaign: a fresh rig, feeds of every kind at work, the plan's faults in waves, and all checks of feeds."""
+"""One round of the feed campaign: a fresh rig, feeds of every kind, the plan's faults in waves, and all checks of feeds."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from rig.feed_rig import FeedRig
 from workload.feed_field import FeedField
 from workload.history import History
 
-# How long feeds may take to come to the end when no fault lasts: seconds. A sink's new gateway waits for the former one's deliveries.
+# The seconds in which feeds must finish without a fault. A sink's new gateway waits for the deliveries of the former one.
 DRAIN = 60.0
 
 
@@ -29,11 +29,11 @@ class FeedOnslaught:
         self.strikes = FeedStrikes(rig, self.history, self.collectors["default"], self.field)
         self.result = Result()
         self.drained: list[float] = []
-        # Feeds that did not come to the end after a wave: later waves do not wait for them.
+        # Feeds that did not finish after a wave: later waves do not wait for them.
         self._stuck: set[str] = set()
 
     def run(self) -> Result:
-        """Runs faults and checks; whatever goes wrong is a violation, and no exception."""
+        """Runs faults and checks; a failure is a violation, and no exception."""
         try:
             self.field.start()
             self._strike()
@@ -54,7 +54,7 @@ class FeedOnslaught:
         self.say(f"    {what}: {text[:400]}")
 
     def _strike(self):
-        """Begins and ends faults wave by wave; after each wave all feeds have to come to the end."""
+        """Begins and ends faults wave by wave; after each wave all feeds must finish."""
         faults = iter(self.plan.faults)
         waiting, begin = next(faults, None), 0.0
         for rest in self.plan.rests:
@@ -67,7 +67,7 @@ class FeedOnslaught:
                 time.sleep(max(0.0, began + stood + at - begin - time.monotonic()))
                 now = time.monotonic()
                 self._step(step, fault)
-                # Faults that take their time to begin do not make others shorter.
+                # A slow begin of a fault does not shorten other faults.
                 stood += time.monotonic() - now
             begin = rest
             self._rest()
@@ -81,7 +81,7 @@ class FeedOnslaught:
         self.result.faults[fault.kind] = self.result.faults.get(fault.kind, 0) + 1
 
     def _rest(self):
-        """No fault lasts: what has been written until now is delivered, by every feed, while clients go on."""
+        """Waits, without faults, until every feed has delivered the writes so far; clients continue."""
         self.rig.heal()
         for collector in self.collectors.values():
             collector.collect(self.rig)
@@ -104,12 +104,12 @@ class FeedOnslaught:
                 if seq < heads[namespace] and f"{namespace}/{name}" not in self._stuck}
 
     def _end(self):
-        """Writers end, dead letters are delivered once more, and every feed comes to the head."""
+        """Stops the writers, retries dead letters, and waits until every feed has reached the head."""
         self.field.calm(True)
         self.field.end_writes()
         for name in self.rig.names:
             wait_until(lambda: self._last_word(name), f"gateway {name} to write", 30, 0.2)
-        # Dead letters that are delivered again may let others of their keys be delivered: all of it has to end within this time.
+        # Retried dead letters may release others of their keys: all must be done within this time.
         deadline = time.monotonic() + 1.5 * DRAIN
         while left := self.field.at_end() + self.field.letters_left():
             if time.monotonic() > deadline:
@@ -156,13 +156,13 @@ class FeedOnslaught:
         return wrong
 
     def _work(self) -> list[str]:
-        """A round in which little happened proves little."""
+        """Checks the amount of work: a round with little work proves little."""
         least = len(self.plan.faults)
         return [f"feed {notes.namespace}/{notes.name} gave {len(notes.given)} messages" for notes in self.field.notes
                 if len(notes.given) < (least if notes.name != "young" else 1)]
 
     def keep(self, target: Path):
-        """Writes down what was given and processed, and what is in the logs."""
+        """Saves the deliveries, the processed messages, and the logs."""
         self.history.keep(target / "history.ndjson")
         for namespace, collector in self.collectors.items():
             with open(target / f"log-{namespace}.ndjson", "w") as file:

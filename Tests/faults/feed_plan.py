@@ -1,4 +1,4 @@
-"""The plan of the feed campaign: which faults come when, from a seed, in waves with a moment of rest after each."""
+"""The plan of the feed campaign: its faults and their times from a seed, in waves with a pause after each."""
 
 import random
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ BACKENDS = ("feed reader", "feed writer", "feeds", "feed administration")
 # Tables that feeds read or write while they begin, deliver and end.
 TABLES = ("snapshot", "feed", "feed_progress", "feed_message", "feed_owner", "feed_worker")
 
-# What the calls that may be lost have in their text, by backend; None for any call.
+# Texts of the calls that may be lost, by backend; None for any call.
 CALLS = {"feeds": ["feed_message", "feed_message", "feed_progress", "feed_owner", "definition", None],
          "feed reader": ["pathmirror.snapshot", "pathmirror.snapshot", "pathmirror.log", "pathmirror.namespace", None],
          "feed writer": ["feed_message", "feed_progress", None], "feed administration": [None]}
 
-# Faults are short: the interleavings count, and a wave has to end soon. `feeds` is the place of faults that lock tables.
+# Faults are short: the interleavings count, and a wave must end soon. `feeds` is the resource of faults that lock tables.
 FEED_KINDS = {kind.name: kind for kind in (
     Kind("gateway-kill", "process", 4, (0.2, 3.0)),
     Kind("gateway-stop", "process", 2, (0.2, 1.0)),
@@ -62,7 +62,7 @@ SHORT_FEEDS = ["gateway-kill", "gateway-freeze-past-lease", "link-reset", "link-
 
 @dataclass(frozen=True)
 class FeedRound(Round):
-    """`rests`: the moments between waves, when all faults have ended and every feed has to come to the end."""
+    """`rests`: the times between waves, when all faults have ended and every feed must finish."""
 
     rests: tuple[float, ...] = ()
 
@@ -88,7 +88,7 @@ def make_feeds(seed: int, faults: int, per_round: int = 100, per_wave: int = 10,
 
 
 def details(name: str, dice: random.Random) -> dict:
-    """What else a fault must know."""
+    """The other parameters of a fault."""
     if name == "named-terminated":
         return {"backend": dice.choice(BACKENDS), "one": dice.random() < 0.6, "dice": dice.getrandbits(32)}
     if name == "table-held":

@@ -1,4 +1,4 @@
-"""Does to the rig of the feed campaign what a plan says."""
+"""Executes a plan on the rig of the feed campaign."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ where waiting.relation = %s::regclass and activity.application_name like 'pathmi
 
 
 class TableLock:
-    """A stranger's session that holds a table, and ends the sessions of gateways that come to wait for it. A thread of its own."""
+    """A stranger's session that locks a table, and ends the sessions of gateways that wait for it. A thread of its own."""
 
     def __init__(self, rig: FeedRig, table: str, most: int):
         self.rig, self.table, self.most = rig, f"pathmirror.{table}", most
@@ -54,7 +54,7 @@ class TableLock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the table is free again, as PostgreSQL could not be reached or enough sessions were ended."""
+        """Whether the table is free again, because PostgreSQL was unreachable or enough sessions were ended."""
         return not self._thread.is_alive()
 
     def end(self):
@@ -72,7 +72,7 @@ class FeedStrikes(Strikes):
         self._young_feeds: dict[int, FeedNotes | None] = {}
         self._owners: dict[int, str] = {}
 
-    # Backends of feeds, and what they wait for
+    # Backends of feeds, and their waits
 
     def _named(self, fault: Fault, begins: bool):
         if not begins:
@@ -136,7 +136,7 @@ class FeedStrikes(Strikes):
             self._owners[fault.number] = owner
 
     def _takeover(self, fault: Fault, begins: bool):
-        """A gateway dies, and each of the others loses the n-th message of a connection from then on; so does it when it is back."""
+        """A gateway dies, and each of the others loses the n-th message of a connection afterwards; the restarted one does, too."""
         more = fault.details
         if begins:
             self._tripped[fault.number] = sum(self.rig.proxies.tripped(f"link-{name}") for name in GATEWAYS)

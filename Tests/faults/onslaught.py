@@ -25,15 +25,15 @@ from workload.sql_writer import SqlWriter
 from workload.writers import FanOut, Increments, Large, Registers
 
 
-# Seconds for which a gateway lets a resuming stream wait for the entry that the client named, and for which a gateway reads what it
-# has missed once it reaches PostgreSQL again.
+# Seconds for which a gateway lets a resuming stream wait for the entry that the client named, and for which a gateway reads the missed
+# entries once it reaches PostgreSQL again.
 STREAM_WAIT = 10.0
 CATCH_UP = 2.0
 
 
 @dataclass
 class Result:
-    """What a round came to."""
+    """The result of a round."""
 
     violations: list[str] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Onslaught:
     # The round
 
     def run(self) -> Result:
-        """Runs faults and checks; whatever goes wrong is a violation, and no exception."""
+        """Runs faults and checks; a failure is a violation, and no exception."""
         self.feeds.start()
         everyone = [*self.streams, *self.listens, *self.probers.values(), *self.clients]
         for one in everyone:
@@ -79,7 +79,7 @@ class Onslaught:
         upkeep.start()
         try:
             self._strike()
-            # Clients go on for a while: what they see now counts, too.
+            # Clients continue for a while: these observations count, too.
             time.sleep(5.0 if self.plan.puts_back else 1.0)
         except Exception as error:  # noqa: BLE001
             self._wrong("a fault could not be carried through", f"{type(error).__name__}: {error}")
@@ -103,7 +103,7 @@ class Onslaught:
         self.result.violations.append(f"{what}: {text}")
 
     def _strike(self):
-        """Begins and ends faults in the plan's order: while one is begun or ended, which may take its time, the plan's time stands."""
+        """Begins and ends faults in the plan's order. The plan's time stops while a fault is begun or ended."""
         moments = sorted([(fault.at, 1, fault) for fault in self.plan.faults] + [(fault.at + fault.lasts, 2, fault) for fault in self.plan.faults],
                          key=lambda moment: (moment[0], moment[2].number, moment[1]))
         stood = 0.0
@@ -121,7 +121,7 @@ class Onslaught:
             stood += time.monotonic() - began
 
     def _upkeep(self):
-        """What an operator has done from time to time, faults or not; it may fail, but not break anything."""
+        """The periodic work of an operator, also during faults; it may fail, but may not damage anything."""
         turn = 0
         while not self._ended.wait(7):
             turn += 1
@@ -132,13 +132,14 @@ class Onslaught:
                 if turn % 2:
                     cli.command("log", "snapshot", "--database-url", self.rig.url, patience=60)
                 else:
-                    # What is dropped has been collected: fifteen hundred newer ones stay.
+                    # The dropped entries have been collected: fifteen hundred newer ones stay.
                     cli.command("log", "prune", "--keep", "1500 entries", "--yes", "--database-url", self.rig.url, patience=60)
             except Exception:  # noqa: BLE001 - the database is away, most likely
                 continue
 
     def _quiet(self, upkeep: threading.Thread):
-        """All requests have ended, every session of realtime clients is done with, and everybody knows the last entry."""
+        """Waits until all requests have ended, every session of realtime clients is done, and all gateways and listeners know the last
+        entry."""
         for one in [*self.clients, *self.probers.values()]:
             one.join(60)
             if one.is_alive():
@@ -164,7 +165,7 @@ class Onslaught:
         self._drain()
 
     def _drain(self):
-        """Consumers go on until nothing is left to deliver."""
+        """Lets consumers continue until nothing is left to deliver."""
         try:
             wait_until(lambda: self.rig.feeds_at(self.head), "the feeds to be drained", 60, 0.2)
         except Late:
@@ -214,7 +215,7 @@ class Onslaught:
         self.result.figures |= {"registers decided": decided, "places searched": visited}
 
     def _trees(self, entries) -> list[str]:
-        """Every gateway, the database and the log have the same tree."""
+        """Checks that every gateway, the database and the log have the same tree."""
         tree, wrong = tree_of(entries), []
         stored = self.rig.rows("select pathmirror.get('default', '/')")[0][0]
         if stored != tree:
@@ -241,7 +242,7 @@ class Onslaught:
 
     def _availability(self, until: float) -> list[str]:
         outages = list(self.strikes.outages.values())
-        # Writers stop when the faults have ended: only what was asked for by then can be judged.
+        # Writers stop when the faults have ended: only requests up to then can be judged.
         last = max((probe.ended for prober in self.probers.values() for probe in prober.probes), default=until)
         wrong = availability.judge(outages, {name: prober.probes for name, prober in self.probers.items()}, min(until, last))
         for outage in outages:
@@ -258,7 +259,7 @@ class Onslaught:
         return wrong
 
     def _work(self) -> list[str]:
-        """A history in which little happened proves little."""
+        """Checks the amount of work: a history with little work proves little."""
         done = collections.Counter(one.client for one in self.history.operations if one.status == OK)
         done.update(order.token.partition("n")[0] for order in self.history.orders if order.status == OK)
         wrong = [f"{one.name} had {done[one.name]} requests acknowledged" for one in self.clients if done[one.name] < 5]
@@ -268,7 +269,7 @@ class Onslaught:
         return wrong
 
     def keep(self, target: Path):
-        """Writes down what was told, and what is in the log."""
+        """Saves the history and the log."""
         self.history.keep(target / "history.ndjson")
         with open(target / "log.ndjson", "w") as file:
             for entry in self.collector.list():

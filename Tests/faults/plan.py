@@ -1,4 +1,4 @@
-"""Which faults come when: made from a seed, before anything runs."""
+"""The faults of a campaign and their times, from a seed, before the campaign starts."""
 
 import random
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ GATEWAYS = ("a", "b", "c")
 
 @dataclass(frozen=True)
 class Kind:
-    """`on`: what it needs for itself. `often`: its share. `lasts`: seconds, from and to."""
+    """`on`: the resource that the fault needs for itself. `often`: its share. `lasts`: minimum and maximum of the seconds."""
 
     name: str
     on: str
@@ -56,14 +56,14 @@ KINDS = {kind.name: kind for kind in (
     Kind("clock-postgres", "postgres", 3, (2.0, 4.0), True),
     Kind("clock-gateway", "process", 3, (2.0, 4.0), True),
 )}
-# Comes last in its round, as it takes back what had been acknowledged.
+# Last in its round, because it loses acknowledged writes.
 PUT_BACK = Kind("copy-put-back", "postgres", 0, (1.5, 3.5))
 LONG = {"gateway-freeze-long", "link-stall-long", "link-stall-in-message-long", "link-stall-in-copy-long"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a plan; `at` seconds after the round's beginning."""
+    """One fault of a plan; `at` is in seconds after the beginning of the round."""
 
     number: int
     kind: str
@@ -89,7 +89,7 @@ class Round:
 
 
 class Deck:
-    """Kinds by their shares, each at least once before any comes again more often than its share says."""
+    """Kinds by their shares; each comes at least once before any exceeds its share."""
 
     def __init__(self, dice: random.Random, names, evenly: bool = False, catalogue=None):
         self._dice, self._cards = dice, []
@@ -129,11 +129,11 @@ def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kind
 
 
 def details(name: str, dice: random.Random) -> dict:
-    """What else a fault must know."""
+    """The other parameters of a fault."""
     if name in ("link-cut-in-message", "link-stall-in-message"):
         return {"bytes": dice.choice([0, 1, 5, 40, 200, 600, 1500, 4000])}
     if name == "link-stall-in-message-long":
-        # Behind the statement that takes the head's lock.
+        # After the statement that takes the head's lock.
         return {"bytes": dice.choice([400, 600, 800, 1500])}
     if name in ("link-cut-after-commit", "link-cut-in-copy"):
         return {"how": dice.choice(["reset", "close"])}
@@ -185,7 +185,7 @@ def place_faults(dice: random.Random, deck: Deck, number: int, count: int, spaci
         kind = catalogue[name]
         lasts = round(dice.uniform(*kind.lasts), 2)
         for resource in chosen:
-            # Something of its own time for what was struck to come back.
+            # Leaves time for the recovery of the struck resource.
             busy[resource] = at + lasts + 1.0
         if name in LONG:
             long_until = at + lasts

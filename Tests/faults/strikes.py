@@ -1,4 +1,4 @@
-"""Does to the rig what a plan says."""
+"""Executes a plan on the rig."""
 
 import random
 import signal
@@ -13,7 +13,7 @@ from rig.rig import Rig
 from workload.history import History
 
 ALL = frozenset(GATEWAYS)
-# How long gateways may take to notice that the database is an older one.
+# The time in which gateways must notice that the database is an older one.
 NOTICE = 10.0
 
 
@@ -25,7 +25,7 @@ class Strikes:
         self.outages: dict[int, Outage] = {}
         self.restored: Restored | None = None
         self.notes: dict[int, str] = {}
-        # Those whose moment did not come: no such message was sent while they waited for one.
+        # Faults that did not occur: no such message was sent while they waited for one.
         self.missed: list[Fault] = []
         self._tripped: dict[int, int] = {}
 
@@ -148,7 +148,7 @@ class Strikes:
             return
         dice, manner = random.Random(fault.details["dice"]), None
         if fault.kind == "power-cut-asynchronous":
-            # As an operator does who wants speed. It holds for sessions that begin now.
+            # An operator may do this for speed. It applies to sessions that begin now.
             rig.rows("alter role postgres set synchronous_commit = off")
             rig.terminate(rig.backends())
             time.sleep(2.0 + dice.random())
@@ -177,18 +177,18 @@ class Strikes:
         server = self.rig.server
         if begins:
             server.keep_copy("copy")
-            # From here on the log is known as far as the copy has it.
+            # The log is known up to the end of the copy from here on.
             self.collector.collect(self.rig)
             return
         server.kill()
-        # Nothing that is asked for from here on can be in what is thrown away.
+        # Requests from here on cannot be in the discarded files.
         self.history.new_epoch()
         killed = time.monotonic()
         server.put_back("copy")
         server.start()
         begun = self.outages[fault.number].ended = time.monotonic()
         kept = self.collector.went_back(self.rig)
-        # Clients go on meanwhile.
+        # Clients continue meanwhile.
         time.sleep(max(0.0, begun + NOTICE - time.monotonic()))
         self.history.clear(self.rig.head())
         self.restored = Restored(kept, killed, time.monotonic())

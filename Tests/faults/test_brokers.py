@@ -1,4 +1,4 @@
-"""The brokers of the feed campaign keep what was published, and say so in order."""
+"""The brokers of the feed campaign keep the published messages, and return them in order."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def test_a_stream_has_what_was_published_and_keeps_it_over_a_restart(place):
             with Session(nats.port) as session:
                 session.send(b"HPUB one.k answer %d %d\r\n%s%s\r\n" % (len(with_id), len(with_id) + len(body), with_id, body))
                 session.take()
-        # Every second one is a repetition by its id.
+        # Every second message repeats one by its id.
         assert [message["n"] for message in nats.messages("one.>")] == list(range(0, 300, 2))
         assert nats.messages("two.>") == []
         nats.stop()

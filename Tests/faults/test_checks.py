@@ -1,4 +1,4 @@
-"""The checks find what is wrong with a log, with answers, streams and orders; and nothing in what is right."""
+"""The checks detect errors in a log, in answers, streams and onDisconnect writes, and accept right ones."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def entry(seq, changes, at=None, batch=None):
 
 
 def right():
-    """A short history that is right, with its log."""
+    """A short valid history with its log."""
     history = History()
     entries = [
         entry(1, {"/reg/r0": "x1"}), entry(2, {"/count/plain": 1}),
@@ -110,7 +110,7 @@ def test_entries_that_change():
 def test_what_a_restored_copy_may_have_lost_and_what_not():
     history, entries = right()
     restored = Restored(kept=3, killed=4.5, noticed=5.5)
-    # Of what was acknowledged before, seq 4 is gone with the copy; another write has its seq.
+    # Of the earlier acknowledged writes, that of seq 4 is lost with the copy; another write has its seq.
     lost = changed(entries, 4, changes={"/other": 1})
     assert log.acknowledged(history, lost, restored) == []
     assert log.acknowledged(history, changed(entries, 3, changes={"/other": 1}), restored)
@@ -199,7 +199,7 @@ def test_a_gateway_that_is_kept_from_writing_by_another_ones_fault():
     blocked = probes(*range(0, 10), *range(31, 90))
     assert availability.judge([outage], {"a": blocked, "b": steady}, 90.0) == []
     assert availability.judge([outage], {"a": blocked, "b": blocked}, 90.0)
-    # Failed attempts are no sign of life.
+    # Failed attempts do not end an outage.
     assert availability.judge([outage], {"a": steady, "b": blocked + probes(*range(10, 31), good=False)}, 90.0)
 
 
@@ -207,7 +207,7 @@ def test_a_gateway_that_does_not_come_back():
     outage = Outage("gateway-freeze", 10.0, 12.0, frozenset("a"))
     assert availability.judge([outage], {"a": probes(*range(0, 10))}, 60.0)
     assert availability.judge([outage], {"a": probes(*range(0, 10), 20.0, 30.0)}, 40.0) == []
-    # Another fault's time is not this one's.
+    # The time of another fault does not count.
     other = Outage("postgres-freeze", 11.0, 45.0, frozenset("ab"))
     assert availability.judge([outage, other], {"a": probes(*range(0, 10), 46, 50, 60)}, 60.0) == []
 
@@ -234,6 +234,6 @@ def test_registers_over_a_restored_copy():
         Operation("c", "cas", "r0", "x9", "x1", "a", 1, 6.0, 6.1, OK, None, 2),
         Operation("d", "read", "r0", None, None, "b", 1, 7.0, 7.1, OK, "x9", 2)]
     assert registers.judge(history, entries, restored)[0] == []
-    # After ten seconds nobody may know of it any more.
+    # After ten seconds no client may see it any more.
     history.operations.append(Operation("d", "read", "r0", None, None, "c", 1, 8.0, 8.1, OK, "lost", 2))
     assert registers.judge(history, entries, restored)[0]

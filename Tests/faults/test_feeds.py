@@ -1,4 +1,4 @@
-"""The checks of feeds find what is wrong with deliveries and acknowledgements; and nothing in what is right."""
+"""The checks of feeds detect errors in deliveries and acknowledgements, and accept right ones."""
 
 import pytest
 from check import feeds
@@ -26,7 +26,7 @@ def message(number, attempt=1, **more):
 
 
 def right() -> FeedNotes:
-    """Each message is given by itself, asked for at ten times its number; the last becomes a dead letter at its second attempt."""
+    """Each message is delivered alone, at ten times its number; the last becomes a dead letter at its second attempt."""
     notes = FeedNotes("records", "rec", max_attempts=2)
     for number in range(5):
         at = number * 10.0
@@ -60,7 +60,7 @@ def test_nothing_is_wrong_with_what_is_right():
 
 def test_what_may_be():
     notes = right()
-    # Given again before the acknowledgement was answered; one whose answer was lost; one that came only at its second attempt.
+    # Delivered again before the answer to the acknowledgement; one without an answer; one that arrived only at its second attempt.
     notes.given.append(Given("d", message(1, 2), 12.5, 70.0, "b"))
     del notes.done["default:1:0"]
     notes.given[2].message["attempt"] = 2
@@ -108,7 +108,7 @@ def test_the_order_of_a_namespace():
     notes = right()
     notes.strict = True
     assert judge(notes) == []
-    # Of two keys: in order for each, and not in all.
+    # Of two keys: in order for each, but not over both.
     notes.given[2].asked, notes.given[2].came = 32.0, 33.0
     notes.said["default:3:1"], notes.done["default:3:1"] = [34.0], [35.0]
     assert judge(notes)
@@ -120,7 +120,7 @@ RESTORED = Restored(kept=3, killed=45.0, noticed=55.0)
 
 
 def restored() -> FeedNotes:
-    """An older copy comes back: what was done after it was made comes again, and other entries take the place of those that are gone."""
+    """An older copy is restored: later work is repeated, and other entries replace the lost ones."""
     notes = right()
     again(notes, 1, 50.0)
     notes.given[3].message["value"] = "of an entry that is gone"
@@ -152,7 +152,7 @@ def test_what_is_wrong_after_a_copy_came_back_is_found(name):
     assert judge(notes, RESTORED)
 
 
-# Processing in order: what consumers say themselves, whatever a gateway thereupon does.
+# The order of processing, by the consumers' own records, independent of a gateway.
 
 
 def said(notes, number, *moments):
@@ -163,7 +163,7 @@ def test_a_later_message_of_a_key_that_is_processed_first_is_found():
     notes = right()
     notes.done.clear()
     assert judge(notes) == []
-    # Both were received in order; the first was lost on its consumer's way, and came again.
+    # Both were received in order; the first was lost before its consumer processed it, and was delivered again.
     said(notes, 0, 50.0)
     notes.given.append(Given("d", message(0, 2), 48.0, 49.0, "b"))
     assert judge(notes)
@@ -175,7 +175,7 @@ def test_a_message_that_is_processed_before_one_of_another_key():
     said(notes, 1, 25.0)
     notes.given.append(Given("d", message(1, 2), 23.0, 24.0, "b"))
     assert judge(notes) == []
-    # In the order of a namespace it is one line.
+    # In the order of a namespace both are in one sequence.
     notes.strict = True
     assert judge(notes)
 
@@ -204,7 +204,7 @@ def test_a_retried_message_that_vanishes_is_found():
 
 
 def sought() -> FeedNotes:
-    """The feed is moved back to the entry 3 at 70 s, where the head is 5: what comes after 3 is processed again."""
+    """The feed is moved back to entry 3 at 70 s, when the head is 5: messages after entry 3 are processed again."""
     notes = right()
     notes.seeks = [Seek(3, 70.0, 71.0, 5)]
     notes.given.append(Given("d", message(3), 70.5, 72.0, "b"))

@@ -1,4 +1,4 @@
-"""The hostile server says of no message that it was processed unless it was, and what it does is what its ways say."""
+"""The hostile server counts a message as processed only if it was, and each of its ways does as it says."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def request(messages: list[dict], batch: bool = True) -> bytes:
 
 
 class Idle(random.Random):
-    """Dice by which nothing is done to idle connections, and of which all else is the first choice."""
+    """Dice that leave idle connections alone, and take the first of all other choices."""
 
     def random(self):
         return 0.99
@@ -45,7 +45,7 @@ def server():
 
 
 def talk(server, monkeypatch, way: str, data: bytes, dice=Idle) -> tuple[bytes, hostile.Hook]:
-    """What comes back when a request is answered in this way, until the connection ends or is quiet."""
+    """The bytes of the answer to a request in this way, until the connection ends or is quiet."""
     monkeypatch.setattr(hostile, "WAYS", (way,))
     monkeypatch.setattr(hostile, "WEIGHTS", (1,))
     server.dice = dice
@@ -103,7 +103,7 @@ def test_those_after_a_failed_one_of_its_key_are_not_processed(server, monkeypat
 
 
 def test_a_request_after_unsolicited_bytes_is_not_processed(server, monkeypatch):
-    """But for one that the bytes may have crossed."""
+    """Except one request that the bytes may have crossed."""
     monkeypatch.setattr(hostile, "WAYS", ("succeeds_twice",))
     monkeypatch.setattr(hostile, "WEIGHTS", (1,))
     server.dice = Idle
@@ -122,7 +122,7 @@ def test_a_request_after_unsolicited_bytes_is_not_processed(server, monkeypatch)
 
 
 def test_answers_to_nothing_are_dated_before_they_are_sent(server):
-    """A client may go on as soon as it has them, and send requests that another thread dates."""
+    """A client may continue as soon as it has the bytes, and send requests that another thread dates."""
 
     class Line:
         def sendall(self, data: bytes):
@@ -140,7 +140,7 @@ def test_answers_to_nothing_are_dated_before_they_are_sent(server):
     crossed = Request("/default/hook", {}, json.dumps({"messages": [message(2, "a")]}).encode(), dates[0])
     conversation._answer_late(crossed, hook, True)
     assert dates[1] > dates[0] and hook.notes.said["default:2:0"] == [dates[0]]
-    # Whether a request has crossed them is judged by when they had been sent at the latest.
+    # Whether a request has crossed them depends on the latest time at which they were sent.
     assert conversation.sent >= dates[1]
 
 
@@ -163,7 +163,7 @@ def test_a_calm_server_succeeds(server, monkeypatch):
 
 
 def test_signatures():
-    # `openssl dgst -sha256 -mac HMAC` over "m.1.{}" says the same.
+    # `openssl dgst -sha256 -mac HMAC` over "m.1.{}" gives the same.
     import base64
     import hashlib
     import hmac

@@ -1,4 +1,4 @@
-"""The checker of registers finds what is wrong, and only that."""
+"""The checker of registers detects wrong histories, and accepts right ones."""
 
 import itertools
 import random
@@ -68,7 +68,7 @@ def test_a_search_that_is_given_up_says_so():
 
 
 def real(dice: random.Random, length: int) -> list[Step]:
-    """A history of a register that is right, from clients that overlap."""
+    """A valid history of a register, from clients that overlap."""
     state, steps = None, []
     for number in range(length):
         at = number + dice.random() * 0.5
@@ -89,7 +89,7 @@ def real(dice: random.Random, length: int) -> list[Step]:
 
 
 def brute(steps: list[Step]) -> bool:
-    """Every order of every choice of the uncertain ones."""
+    """Tries every order of every choice of the uncertain operations."""
     certain = [step for step in steps if step.certain]
     doubtful = [step for step in steps if not step.certain]
     for size in range(len(doubtful) + 1):
@@ -118,7 +118,7 @@ def test_long_histories_that_are_right_pass_and_are_decided(seed):
 def test_agrees_with_trying_everything(seed):
     dice = random.Random(seed)
     steps = real(dice, 6)
-    # Some are made wrong: what was seen is exchanged.
+    # Makes some of them wrong by an exchange of seen values.
     for _ in range(dice.randrange(3)):
         place = dice.randrange(len(steps))
         step = steps[place]

@@ -1,5 +1,5 @@
-"""The disk that forgets: what was fsynced stays, what was not may go; and PostgreSQL on it loses nothing unless it is told not to
-fsync, which shows."""
+"""The lossy disk keeps data after an fsync, and may lose other data. PostgreSQL on it loses nothing, except without fsync, which the test
+shows."""
 
 import os
 import random
@@ -153,7 +153,7 @@ def test_a_clock_that_is_wrong(tools):
 
 
 class Inserter(threading.Thread):
-    """Inserts numbers, each in a transaction of its own, and knows which were acknowledged."""
+    """Inserts numbers, each in its own transaction, and records the acknowledged ones."""
 
     def __init__(self, url: str, first: int):
         super().__init__(daemon=True)
@@ -171,8 +171,8 @@ class Inserter(threading.Thread):
 
 
 def rounds(server: Server, count: int, dice: random.Random, manner=None, off=False) -> int:
-    """Cuts the power under load, over and over; how many acknowledged numbers are gone in the end. A server that does not come
-    back has lost all of them."""
+    """Cuts the power repeatedly under load; returns the number of acknowledged numbers that are lost at the end. A server that does not
+    restart has lost all of them."""
     told: list[int] = []
     for number in range(count):
         writers = [Inserter(server.url("postgres"), (number * 4 + part) * 1_000_000) for part in range(4)]

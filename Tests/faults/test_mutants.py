@@ -1,4 +1,4 @@
-"""Each mutant can be applied to the sources as they are, and names a test that there is. `make campaign NAME=mutants` builds and runs them."""
+"""Each mutant applies to the current sources, and names an existing test. `make campaign NAME=mutants` builds and runs them."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ def test_a_mutant_applies(path, tmp_path):
         shutil.copy(REPOSITORY / name, tmp_path / name)
     with open(path, "rb") as text:
         done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch"], cwd=tmp_path, stdin=text, capture_output=True)
-    assert done.returncode == 0, f"{path.name} must be made anew: {done.stdout.decode()}"
+    assert done.returncode == 0, f"{path.name} must be made again: {done.stdout.decode()}"
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""A plan is its seed's, whatever runs; it has every kind, and no two faults that need the same at once."""
+"""A plan depends on its seed alone; it has every kind, and no two faults that need the same resource at once."""
 
 from feed_plan import FEED_KINDS, SHORT_FEEDS, make_feeds
 from plan import KINDS, make

@@ -1,4 +1,4 @@
-"""The proxies lose what they are told to lose, and nothing else."""
+"""The proxies lose the data that they were set to lose, and no other."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ from rig.proxies import Proxies
 
 
 class Echo:
-    """A server that sends back what it gets, in pieces as they come."""
+    """A server that sends all data back as it arrives."""
 
     def __init__(self):
         self.door = socket.create_server(("127.0.0.1", 0))
@@ -105,7 +105,7 @@ def test_the_first_bytes_of_a_message_and_then_a_reset(proxies, client, echo):
     client.sendall(b"begin; COPY; end")
     with pytest.raises(ConnectionResetError):
         take(client, 100)
-    # A reset takes back what the other side has not read yet; more than the first bytes never comes.
+    # A reset discards data that the other side has not read yet; more than the first bytes never arrives.
     assert echo.got in (b"a longer messageCOPY", b"a longer messageCOPYbegin; ") and proxies.tripped("x") == 1
 
 
@@ -121,7 +121,7 @@ def test_silence_in_the_middle_of_a_message(proxies, client, echo):
     client.sendall(b"four")
     wait_until(lambda: echo.got == b"fo", "the first half")
     assert hears_nothing(client) and echo.got == b"fo"
-    # Other connections go on.
+    # Other connections continue.
     with socket.create_connection(("127.0.0.1", proxies.port), 20) as other:
         other.sendall(b"x")
         assert take(other, 1) == b"x"

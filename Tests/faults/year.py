@@ -1,10 +1,9 @@
-"""A campaign, not part of `make test`: a year of 1,000 writes a second on a log that gateways shorten by themselves, with a clock that
-runs as fast as the writes come. One entry stands for a thousand: the log's partitions begin with a thousandth of a million entries, and those
-of more than a thousand are looked through in stretches before they go. Fails where something goes on growing, where the log is not shortened, where there are
-too many partitions, or where anything is lost.
+"""A campaign, not part of `make test`: a year of 1,000 writes a second on a log that gateways shorten by themselves, with a clock that runs
+as fast as the writes come. One entry stands for a thousand: the log's partitions begin with a thousandth of a million entries, and the
+gateway examines those of more than a thousand in steps before it drops them. The campaign fails if a size grows steadily, the log is not
+shortened, there are too many partitions, or data is lost.
 
-    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/faults/year.py --days 365
-"""
+    PATHMIRROR_BINARY=.build/release/pathmirror python Tests/faults/year.py --days 365"""
 
 import argparse
 import http.client
@@ -27,7 +26,7 @@ from harness.waiting import wait_until  # noqa: E402
 from rig.server import Clock, Server, build_library  # noqa: E402
 
 DAY = 86_400
-# One entry of the campaign for so many of the year: its clock goes on by a second for each.
+# One entry of the campaign stands for this number of the year: its clock advances by a second for each.
 SCALE = 1_000
 PARTITION = 1_000_000 // SCALE
 KEEP_DAYS, MONTH_DAYS = 30, 30
@@ -36,14 +35,14 @@ MOST_DAYS = KEEP_DAYS * 5 / 4
 MESSAGES_A_DAY = 200
 MIRROR = {"name": "messages", "path": "/messages/{day}/{id}", "table": "mirror.messages", "columns": {"text": "text", "at": "bigint"}}
 CLIENTS = Path(__file__).resolve().parents[2] / "Benchmarks" / "clients"
-# There are no more partitions than that for the time that is kept, once those of the log's beginning have gone, and no more snapshots.
+# The largest number of partitions for the kept time, once those of the log's beginning are dropped, and of snapshots.
 MOST_PARTITIONS, MOST_SNAPSHOTS = 110, 8
 CATALOGS = ("pg_class", "pg_attribute", "pg_type", "pg_depend", "pg_shdepend", "pg_index", "pg_constraint", "pg_inherits", "pg_statistic",
             "pg_attrdef", "pg_trigger", "pg_proc")
 
 
 class Database:
-    """Looks into the database."""
+    """Queries the database."""
 
     def __init__(self, url: str):
         self.url = url
@@ -59,7 +58,7 @@ class Database:
         return self.one("select count(*) from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relname ~ '^log_[0-9]+_'")
 
     def scale(self):
-        """What is large to the functions that shorten the log is a thousandth of what it is otherwise."""
+        """Divides the size limits of the functions that shorten the log by a thousand."""
         for function in ("drop_log", "look_through_log"):
             text = self.one("select pg_get_functiondef(%s::regprocedure)", f"pathmirror.{function}(bigint)")
             assert "1000000" in text
@@ -76,7 +75,7 @@ class Database:
 
 
 class FastClock(threading.Thread):
-    """Lets the clock go on by a second for each entry of the log, and makes partitions ahead of it."""
+    """Advances the clock by a second for each entry of the log, and creates partitions ahead of it."""
 
     def __init__(self, clock: Clock, url: str):
         super().__init__(daemon=True)
@@ -95,7 +94,7 @@ class FastClock(threading.Thread):
                 self.clock.step(self.head)
                 if self.ahead < self.head + 100 * PARTITION:
                     self.prepare()
-        except Exception as failure:  # Whatever it is, the clock stands still.
+        except Exception as failure:  # On any failure the clock stops.
             self.failure = failure
 
 
@@ -110,7 +109,7 @@ def ask(gateway: Gateway, method: str, path: str, body=None):
 
 
 def one_day(gateway: Gateway, day: int):
-    """New messages, and those of a month ago removed, in one update."""
+    """New messages, and the removal of those of a month ago, in one update."""
     changes: dict = {f"{day}/m{number}": {"text": f"message {number} of day {day}", "at": day * DAY + number} for number in range(MESSAGES_A_DAY)}
     if day >= MONTH_DAYS:
         changes[f"{day - MONTH_DAYS}"] = None
@@ -118,7 +117,7 @@ def one_day(gateway: Gateway, day: int):
 
 
 def latency(gateway: Gateway) -> float:
-    """Milliseconds of a PUT beside everything else, median."""
+    """The median of the milliseconds of a PUT beside the other work."""
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=120)
     times = []
     for number in range(100):
@@ -183,7 +182,7 @@ def resident(gateway: Gateway) -> int:
 
 
 def grown(months: list[dict]) -> list[str]:
-    """What was larger in the last quarter of the months than in the quarter before the middle."""
+    """The sizes that were larger in the last quarter of the months than in the quarter before the middle."""
     if len(months) < 8:
         return []
     quarter = len(months) // 4
@@ -218,7 +217,7 @@ def main() -> int:
             server.start()
             with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
                 connection.execute("create database pm")
-            # Whoever is started from now on has the same clock.
+            # All programs that are started from now on have the same clock.
             os.environ.update(clock.environment)
             gateway = start_serve(server.url(), root, logs, "--retention-interval", "200ms", "--log-level", "warning")
             return the_year_is_over(options, gateway, Database(server.url()), clock, writers, root)

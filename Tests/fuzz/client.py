@@ -1,4 +1,4 @@
-"""Carries out one case: a connection, what is sent over it in pieces, and what may come back."""
+"""Executes one case: a connection, the bytes that are sent over it in pieces, and the valid answers."""
 
 import json
 import re
@@ -9,14 +9,14 @@ import http_cases
 import realtime_cases
 from dice import Dice, pieces
 
-# A server that takes longer than this to end a connection that its client has closed is noted, not waited for.
+# The test notes a server that takes longer than this to end a connection after its client has closed, and does not wait for it.
 PATIENCE = 5.0
 STATUS = re.compile(rb"HTTP/1\.1 (\d\d\d) [^\r\n]*\r\n")
 CLOSE_CODES = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1012, 1013}
 
 
 class Wrong(Exception):
-    """What no answer may be."""
+    """A forbidden answer."""
 
 
 class Client:
@@ -26,7 +26,7 @@ class Client:
         self.port, self.seed = port, seed
 
     def run(self, number: int) -> str:
-        """Runs a case, and says in a word what became of it. Raises `Wrong`."""
+        """Runs a case, and returns its result in a word. Raises `Wrong`."""
         dice = Dice(f"{self.seed}:{number}")
         kind = dice.choice([self._http, self._http, self._web_socket, self._polling])
         try:
@@ -67,7 +67,7 @@ class Client:
 
     @staticmethod
     def _finish(plain: socket.socket, dice: Dice) -> bytes:
-        """Ends the connection in one of the ways that clients do, and returns what came."""
+        """Ends the connection in one of the ways of clients, and returns the received bytes."""
         way = dice.randrange(10)
         if way == 0:
             return b""
@@ -110,7 +110,7 @@ class Client:
 
     @staticmethod
     def _frames(data: bytes) -> str:
-        """Whether what a server sent are frames as it may send them; the last may be cut."""
+        """Checks that the server's bytes are valid frames; the last may be cut."""
         outcome = "opened"
         while len(data) >= 2:
             opcode, size, start = data[0] & 0x0F, data[1], 2
@@ -124,7 +124,7 @@ class Client:
             payload, data = data[start:start + size], data[start + size:]
             if opcode == 8:
                 code = int.from_bytes(payload[:2], "big")
-                # Codes of applications are given back as they came.
+                # The server returns codes of applications unchanged.
                 if payload and code not in CLOSE_CODES and not 3000 <= code <= 4999:
                     raise Wrong(f"a close with {code}")
                 outcome = f"closed {code}"
@@ -148,7 +148,7 @@ class Client:
         session, password, number = found[1].decode(), found[2].decode(), 0
         for _ in range(dice.randint(1, 4)):
             query, number = realtime_cases.poll(dice, session, password, number)
-            # A poll is held until something comes; it is not waited for.
+            # The server holds a poll until there is a message; the test does not wait for it.
             script = self._get(query, patience=0.1 if dice.chance(70) else 0.5)
             if b"'close'" in script:
                 return "closed"

@@ -1,8 +1,8 @@
-"""Random changes to bytes. One seed makes one sequence of them, so that any case can be had again by its number."""
+"""Random changes of bytes. One seed makes one sequence, so that every case can be repeated by its number."""
 
 import random
 
-# Bytes at which parsers tend to turn.
+# Bytes that are significant to parsers.
 TURNS = b"\"\\{}[]:,./#$-+eE0123456789 \t\r\n%&=?;\x00\x1f\x7f\x80\xbf\xc0\xed\xf4\xff"
 
 
@@ -23,7 +23,7 @@ class Dice(random.Random):
 
 
 def mutated(dice: Dice, data: bytes, tokens: list[bytes], others: list[bytes], changes: int | None = None) -> bytes:
-    """The bytes after a few random changes, such as `make campaign NAME=fuzz` makes them too."""
+    """The bytes after a few random changes, such as `make campaign NAME=fuzz` makes them, too."""
     text = bytearray(data)
     for _ in range(dice.randint(1, 4) if changes is None else changes):
         place = dice.randint(0, len(text))

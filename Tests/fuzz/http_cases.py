@@ -1,4 +1,4 @@
-"""Requests of REST clients, streams and operations: valid ones, and what becomes of them."""
+"""Requests of REST clients, streams and operations: valid ones, and mutated ones."""
 
 import base64
 import gzip
@@ -83,7 +83,7 @@ def rest(dice: Dice) -> Request:
 
 
 def pack(dice: Dice, request: Request):
-    """Encodes a body, rightly for the most part."""
+    """Encodes a body, in most cases correctly."""
     if dice.chance(20):
         encoding = dice.choice(["gzip", "deflate", "x-gzip", "identity", "br"])
         if encoding == "deflate":
@@ -99,7 +99,7 @@ def pack(dice: Dice, request: Request):
 
 
 def operation(dice: Dice) -> Request:
-    """A request for something beside the data."""
+    """A request to another endpoint than the data."""
     namespace = dice.choice(NAMESPACES)
     target = dice.choice([
         "/.health/live", "/.health/ready", "/.metrics", f"/.settings/rules.json?ns={namespace}", f"/.settings/rules.json?ns={namespace}",

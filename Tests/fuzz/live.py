@@ -1,10 +1,10 @@
-"""Throws wrong HTTP, WebSocket and long-polling bytes at a gateway, while clients that behave must not notice.
+"""Throws wrong HTTP, WebSocket and long-polling bytes at a gateway, without effect on well-behaved clients.
 
     make campaign NAME=fuzz-live                                  ten minutes under AddressSanitizer
     make campaign NAME=fuzz-live ARGS='--seconds 60 --seed 7'     the cases of one seed, in the order of their numbers
     make campaign NAME=fuzz-live ARGS='--seed 7 --cases 100-200'  some of them again
 
-Exit status: 0 nothing found, 1 a finding (said last, with the numbers of the latest cases), 2 wrong usage.
+Exit status: 0 no finding, 1 a finding (printed last, with the numbers of the latest cases), 2 wrong usage.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from harness.scratch import scratch_directory  # noqa: E402
 from http_cases import NAMESPACES  # noqa: E402
 from witness import Witness  # noqa: E402
 
-# Mistakes in memory, and traps, end the process with a trace and a status of their own.
+# Memory errors, and traps, end the process with a trace and a status of their own.
 SANITIZER = "exitcode=99:detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1:handle_sigill=2:handle_sigtrap=2"
-# What a sanitizer or the Swift runtime says before the end.
+# Texts of a sanitizer or the Swift runtime before the end.
 ALARMS = ("AddressSanitizer", "runtime error:", "Fatal error", "SUMMARY:", "Crash")
-# Far more than the cases need: a gateway with more has kept what it should not.
+# Far more than the cases need: a gateway with more leaks memory.
 MOST_BYTES = 3 << 30
 
 
@@ -85,7 +85,7 @@ class Run:
         try:
             self.peak = max(self.peak, peak_resident_bytes(self.gateway.process.pid))
         except (OSError, IndexError):
-            pass  # it has just ended, which is seen next time
+            pass  # The process has just ended, which the next check sees.
         return self.peak
 
     def _note(self, text: str):
@@ -107,7 +107,7 @@ class Run:
                 self.outcomes[outcome] += 1
 
     def _tidy(self):
-        """Undoes what cases did to data and rules, lest all others be refused."""
+        """Reverts changes of data and rules by cases, because rules could refuse all later requests."""
         for namespace in NAMESPACES:
             rest = Rest(self.gateway.port, "", {"ns": namespace}, {"Host": "localhost", "Authorization": "Bearer owner"})
             try:
@@ -135,7 +135,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    # Whoever is told to end stops the gateway and takes its data away all the same.
+    # A terminated run still stops the gateway and removes its data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {options.seed}", flush=True)
     with scratch_directory("fuzz") as scratch:
@@ -156,7 +156,7 @@ def main() -> int:
 
 
 def ending(gateway: Gateway) -> str | None:
-    """Stops the gateway; what was wrong about that, or about what it said."""
+    """Stops the gateway; returns the error of its exit status or of its output."""
     status = gateway.process.stop(patience=60)
     if status != 0:
         return f"the gateway stopped with {status}"

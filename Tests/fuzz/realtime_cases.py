@@ -1,4 +1,4 @@
-"""What realtime clients send: messages, the frames of a WebSocket around them, and the requests of those that poll."""
+"""Messages of realtime clients, with the frames of a WebSocket around them, and the requests of polling clients."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ def place(dice: Dice) -> str:
 
 
 def body(dice: Dice, action: str) -> dict:
-    """What belongs to an action."""
+    """The body of an action."""
     match action:
         case "q" | "n" | "g":
             found = {"p": place(dice), "h": dice.choice(HASHES)}
@@ -46,7 +46,7 @@ def value(dice: Dice):
 
 
 def message(dice: Dice) -> bytes:
-    """One message, right for the most part."""
+    """One message, in most cases valid."""
     if dice.chance(10):
         return dice.choice([b"0", b"", b'{"t":"c","d":{"t":"p","d":{}}}', b'{"t":"c","d":{"t":"n","d":{}}}', b'{"t":"c","d":{"t":"a","d":{}}}', b"3", b"-1"])
     action = dice.choice(["q", "q", "q", "n", "g", "p", "p", "p", "m", "m", "o", "om", "oc", "auth", "gauth", "unauth", "s", "appcheck", "echo", "zz"])
@@ -71,7 +71,7 @@ def segments(dice: Dice, text: bytes) -> list[bytes]:
 
 
 def frames(dice: Dice) -> bytes:
-    """What a client sends after the handshake."""
+    """The bytes of a client after the handshake."""
     data = b""
     for _ in range(dice.choice([1, 2, 3, 5, 10])):
         text = message(dice)

@@ -1,4 +1,4 @@
-"""Clients that behave: what they are answered, and what they hold, has to be right whatever others send."""
+"""Well-behaved clients: their answers and values must be right whatever other clients send."""
 
 import http.client
 import threading
@@ -15,7 +15,7 @@ SLOWEST = 30.0
 
 
 class Witness:
-    """A writer, a reader, a listener, a realtime client and a health probe. `wrong` holds the first thing amiss."""
+    """A writer, a reader, a listener, a realtime client and a health probe. `wrong` has the first error."""
 
     def __init__(self, port: int):
         self.port = port
@@ -33,7 +33,7 @@ class Witness:
             thread.start()
 
     def finish(self):
-        """Ends the work, and compares what is stored and what was heard with what was written."""
+        """Ends the work, and compares the stored data and the received events with the writes."""
         self._ended.set()
         for thread in self._threads:
             thread.join(2 * SLOWEST)
@@ -59,7 +59,7 @@ class Witness:
             self._note(f"{work.__name__.strip('_')}: {type(error).__name__}: {error}")
 
     def _write(self):
-        """Writes a record and reads it back; every fifth time only if it is what was read."""
+        """Writes a record and reads it back; every fifth time with the ETag of a read."""
         key, value = f"k{self.writes % 40}", {"n": self.writes, "text": "é😀" * (self.writes % 50) + "."}
         if self.writes % 5 == 4 and key in self.expected:
             read = self.rest.get(key, headers={"X-Firebase-ETag": "true"})

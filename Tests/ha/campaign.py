@@ -1,11 +1,11 @@
-"""Failovers of a PostgreSQL under Patroni, while clients work with gateways; then what must hold is checked.
+"""Failovers of a PostgreSQL under Patroni, while clients work with gateways; then checks of all results.
 
     make campaign NAME=ha                                       50 failovers, about three quarters of an hour
     make campaign NAME=ha ARGS='--seed 7 --failovers 5'
     make campaign NAME=ha ARGS='--seed 7 --rounds 1 --only network'
 
-The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer failovers than
-asked for in the time; 2 wrong usage.
+The same seed makes the same faults in the same order. Exit status: 0 no violation, 1 a violation, or fewer failovers than
+requested in the time; 2 wrong usage.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def report(results: list[Result], standstills: list[Standstill]):
 def main() -> int:
     options = parse()
     options.patroni = Path(options.patroni).absolute()
-    # Whoever ends a test run has it take its servers with it.
+    # A terminated test run stops its servers as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seed = options.seed if options.seed is not None else random.randrange(10**6)
     kinds = tuple(options.only.split(",")) if options.only else KINDS

@@ -1,4 +1,4 @@
-"""Three nodes, etcd and gateways: the rig of the fault campaign, with Patroni's PostgreSQL in the place of its own."""
+"""Three nodes, etcd and gateways: the rig of the fault campaign, with Patroni's PostgreSQL instead of its own."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ class Ensemble(Rig):
     """`names` are the gateways; clients reach them by `door-<name>`. Gateways and commands name all nodes in their URL."""
 
     def __init__(self, root: Path, logs: Path, patroni: Path, strict: bool, times: dict | None = None, names=("a", "b"), options=()):
-        # Not the rig's own beginning, which makes a PostgreSQL: everything else of it is used.
+        # Without the rig's own start, which creates a PostgreSQL: the other parts of it are used.
         self.root, self.logs, self.names = root, logs, names
         self.options, self.tune = [*OPTIONS, *options], TUNE
         self.clocks, self.gateways, self.doors = {}, {}, {}
@@ -62,17 +62,17 @@ class Ensemble(Rig):
         self.gateways[name] = start_serve(self.url, place, self.logs, *self.options, port=self.ports[name], name=f"gateway-{name}",
                                           tune=self.tune, wait=False)
 
-    # Who is what
+    # Roles of nodes
 
     def primary(self, but: Node | None = None) -> Node | None:
-        """The node that Patroni says is the leader; with `but`, another than this one."""
+        """The node that Patroni reports as the leader; with `but`, another one than this."""
         return next((node for node in self.nodes if node is not but and node.ask("/primary")[0] == 200), None)
 
     def synchronous(self) -> Node | None:
         return next((node for node in self.nodes if node.ask("/synchronous")[0] == 200), None)
 
     def is_whole(self) -> bool:
-        """One primary; the others stream from it, one of them synchronously."""
+        """Waits for one primary; the others stream from it, one of them synchronously."""
         primary = self.primary()
         if primary is None or self.synchronous() is None:
             return False
@@ -81,7 +81,7 @@ class Ensemble(Rig):
 
     def wait_whole(self, patience: float = 120):
         try:
-            wait_until(self.is_whole, "all nodes to be in place", patience, 0.2)
+            wait_until(self.is_whole, "all nodes to have joined", patience, 0.2)
         except Late as late:
             raise Late(f"{late}\n" + "\n".join(f"{node.name}: {node.ask('/patroni')}" for node in self.nodes)) from None
 

@@ -1,4 +1,4 @@
-"""One round: clients at work on gateways, the primary lost again and again, and then all checks of the fault campaign."""
+"""One round: clients work on gateways, the primary is lost repeatedly, and all checks of the fault campaign follow."""
 
 import random
 import time
@@ -13,7 +13,7 @@ from nodes import Node
 from onslaught import CATCH_UP, STREAM_WAIT, Onslaught
 from plan import Fault, Round
 
-# What happens to the primary. All but the last two make another node the primary.
+# Faults of the primary. All but the last two promote another node.
 KINDS = ("power", "freeze", "network", "switchover", "postgres-kill", "standby-freeze")
 FAILOVERS = frozenset(KINDS[:4])
 # Beyond Patroni's ttl: election, promotion, gateways that connect again, on a machine that does other work, too.
@@ -42,7 +42,7 @@ def make(seed: int, failovers: int, per_round: int, kinds=KINDS) -> list[Round]:
 
 @dataclass
 class Standstill:
-    """How long no write by a gateway was acknowledged, around one fault."""
+    """The time without an acknowledged write by a gateway, around one fault."""
 
     kind: str
     gateway: str
@@ -50,7 +50,7 @@ class Standstill:
 
 
 class FailoverStrikes:
-    """Begins a fault, and waits until there is a primary; ends it, and waits until all nodes are in place."""
+    """Begins a fault, and waits until there is a primary; ends it, and waits until all nodes have joined."""
 
     def __init__(self, rig: Ensemble):
         self.rig = rig
@@ -60,7 +60,7 @@ class FailoverStrikes:
         self._struck: dict[int, Node] = {}
 
     def begin(self, fault: Fault):
-        # A standby is what all this is about; without one nobody takes over.
+        # The fault needs a standby; without one, no node can take over.
         self.rig.wait_whole()
         old = self.rig.primary() if fault.kind != "standby-freeze" else self.rig.synchronous()
         self._struck[fault.number] = old
@@ -116,7 +116,7 @@ class Failovers(Onslaught):
 
     def _count(self):
         super()._count()
-        # What `_away` excuses, and what it has not had to.
+        # Fresh puts that `_away` excuses, and their number.
         fresh = [(before.seq, event.seq) for one in self.streams for before, event in zip(one.events, one.events[1:]) if is_fresh(event)]
         self.result.figures["fresh puts that took a stream back"] = sum(seq < before for before, seq in fresh)
 
@@ -124,7 +124,7 @@ class Failovers(Onslaught):
         return super()._trees(entries) + self._standbys()
 
     def _standbys(self) -> list[str]:
-        """Every node has the whole log, in the end."""
+        """Checks that every node has the whole log at the end."""
         wrong = []
         for node in self.rig.nodes:
             def head():
@@ -132,6 +132,6 @@ class Failovers(Onslaught):
                     return connection.execute("select head from pathmirror.namespace where name = 'default'").fetchone()[0]
             try:
                 wait_until(lambda: head() >= self.head, f"node {node.name} to have everything", 30, 0.2)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the node has not come to the end
+            except Exception as error:  # noqa: BLE001 - on any error the node has not reached the end
                 wrong.append(f"{node.name}: {error}")
         return wrong

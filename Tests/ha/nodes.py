@@ -1,4 +1,4 @@
-"""PostgreSQL nodes under Patroni, with etcd: each in a folder of its own, reached by everybody else through proxies."""
+"""PostgreSQL nodes under Patroni, with etcd: each in a folder of its own. Other programs reach them through proxies."""
 
 import json
 import os
@@ -16,19 +16,19 @@ from harness.scratch import unprivileged_user
 from harness.waiting import wait_until
 from rig.proxies import Proxies
 
-# As small as Patroni's documentation allows, so that a failover takes no longer than it must.
+# As small as Patroni's documentation allows, so that a failover takes the least time.
 TIMES = {"ttl": 20, "loop_wait": 2, "retry_timeout": 3}
 PARAMETERS = {
     "wal_level": "replica", "hot_standby": "on", "wal_log_hints": "on", "max_connections": 100, "max_wal_senders": 10,
     "max_replication_slots": 10, "shared_buffers": "32MB", "max_wal_size": "128MB", "wal_keep_size": "256MB", "checkpoint_timeout": "30s",
     "synchronous_commit": "on", "wal_sender_timeout": "5s", "wal_receiver_timeout": "5s", "tcp_user_timeout": "5s",
-    # A standby that has lost its primary looks for the new one: until it is there, commits wait.
+    # A standby that has lost its primary looks for the new one; until it is connected, commits wait.
     "wal_retrieve_retry_interval": "500ms",
     "unix_socket_directories": ""}
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that came of it, whoever their parents are by now."""
+    """A process and all of its descendants, even if their parents have ended."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -44,7 +44,7 @@ def tree(pid: int) -> list[int]:
 
 
 class Etcd:
-    """One member: what Patroni does when etcd has no quorum is Patroni's own business."""
+    """One member: the behaviour of Patroni without a quorum of etcd is not tested here."""
 
     def __init__(self, root: Path, logs: Path):
         self.root, self.logs = root / "etcd", logs
@@ -72,7 +72,7 @@ class Etcd:
 
 
 class Node:
-    """A machine: Patroni and its PostgreSQL. What comes from elsewhere comes by `net-` and `rest-`, and what goes to etcd by `etcd-`."""
+    """A machine: Patroni and its PostgreSQL. Incoming connections use `net-` and `rest-`, and those to etcd use `etcd-`."""
 
     def __init__(self, name: str, root: Path, logs: Path, patroni: Path, etcd: Etcd, proxies: Proxies, strict: bool, times: dict):
         self.name, self.root, self.logs, self.patroni, self.proxies = name, root / name, logs, patroni, proxies
@@ -108,10 +108,10 @@ class Node:
         """Starts Patroni, which starts PostgreSQL, and does not wait."""
         self.process = Process([self.patroni, self.config], f"patroni-{self.name}", self.logs, {"PYTHONUNBUFFERED": "1"}, self.user)
 
-    # What happens to machines
+    # Faults of machines
 
     def family(self) -> list[int]:
-        """Patroni, PostgreSQL and all its processes. A PostgreSQL that Patroni has left alone is found by its file."""
+        """Patroni, PostgreSQL and all its processes. The file with the process id leads to a PostgreSQL that Patroni has left running."""
         pids = tree(self.process.pid) if self.process else []
         if (server := self.server()) and server not in pids:
             pids += tree(server)
@@ -125,7 +125,7 @@ class Node:
             return None
 
     def freeze(self, only_postgres: bool = False):
-        """SIGSTOP of all; again, until none was started meanwhile."""
+        """Stops all processes with SIGSTOP, repeatedly until no new one was started meanwhile."""
         seen: list[int] = []
         while set(seen) != set(pids := tree(self.server()) if only_postgres else self.family()):
             self._signal(pids, signal.SIGSTOP)
@@ -143,7 +143,7 @@ class Node:
                 continue
 
     def kill(self):
-        """The machine's power is off."""
+        """Turns the machine's power off."""
         self.freeze()
         pids = self.family()
         kill_all(pids)
@@ -158,15 +158,15 @@ class Node:
         wait_until(lambda: not any(alive(pid) for pid in pids), "killed processes to be gone")
 
     def cut_off(self, on: bool):
-        """Its network swallows everything, in both directions."""
+        """Drops all packets of the node, in both directions."""
         how = "stall" if on else "pass"
         for kind in ("net", "rest", "etcd"):
             self.proxies.set(f"{kind}-{self.name}", how, how)
 
-    # What Patroni says
+    # Patroni's reports
 
     def ask(self, path: str, body: dict | None = None) -> tuple[int, str]:
-        """Asks this node's Patroni past its network; 0 where it does not answer."""
+        """Sends a request to this node's Patroni without its network; the status is 0 if it does not answer."""
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", data=data, method="POST" if data else "GET")
         try:
@@ -184,7 +184,7 @@ class Node:
 
 
 def version(patroni: Path) -> str:
-    """What is tested here, for the report."""
+    """The versions of the tested programs, for the report."""
     said = subprocess.run([patroni, "--version"], capture_output=True, text=True).stdout.strip()
     postgres = subprocess.run([postgres_bin() / "postgres", "--version"], capture_output=True, text=True).stdout.strip()
     return f"{said}, {postgres}"

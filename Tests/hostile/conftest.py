@@ -1,4 +1,4 @@
-"""One gateway for all attacks, as the end-to-end tests start it, and a table of what each attack did."""
+"""One gateway for all attacks, started as in the end-to-end tests, and a table of the effects of each attack."""
 
 import time
 
@@ -31,7 +31,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def figures(request) -> list:
-    """Lines of the table at the end: what is measured and not judged."""
+    """Lines of the table at the end: measured values without a verdict."""
     return request.config.stash[_figures]
 
 
@@ -60,13 +60,13 @@ def postgres(logs):
 
 
 def feed_token(feed: str, ns: str) -> str:
-    """As `pathmirror token mint --feed` makes it."""
+    """A token like those of `pathmirror token mint --feed`."""
     now = int(time.time())
     return hs256({"v": 0, "iat": now, "exp": now + 86_400, "feed": feed, "ns": ns}, SECRET)
 
 
 class Siege:
-    """A gateway, what attackers know of it, and the watch over it. A gateway that is gone is replaced."""
+    """A gateway, the attackers' knowledge of it, and the watch over it. A gateway that has ended is replaced."""
 
     def __init__(self, postgres, logs):
         self.postgres, self.logs = postgres, logs
@@ -80,7 +80,7 @@ class Siege:
     def start(self):
         self.root = scratch_directory("siege")
         path = self.root.__enter__()
-        # The attackers' addresses are those of a proxy's clients: this machine's own is under no bound.
+        # The attackers' addresses are those of a proxy's clients: this machine's own is not limited.
         self.gateway = start_serve(self.postgres.create_database(), path, self.logs, "--trusted-proxies", "127.0.0.1",
                                    "--loops", "2", "--session-timeout", "10s", tune="max-feed-waits=1000", rules=RULES)
         self.target = Target(self.gateway.port, SECRET, address="198.51.100.7", token=feed_token)
@@ -112,7 +112,7 @@ def siege_of_all(postgres, logs):
 def siege(siege_of_all, request):
     yield siege_of_all.ready()
     if request.node.stash.get(failed, True):
-        # The next attack begins with a gateway that this one has not hurt.
+        # The next attack gets a gateway that this one has not affected.
         siege_of_all.stop()
 
 

@@ -1,7 +1,7 @@
-"""Each attack of `fairness/attacks` for a few seconds: the gateway lives, another tenant is served soon, and resources stay bounded.
+"""Each attack of `fairness/attacks` for a few seconds: the gateway survives, another tenant gets fast answers, and resources stay limited.
 
-The bounds are generous, since this machine may be busy: they tell a shared queue from a fair one. `make campaign NAME=fairness` has the strict ones.
-"""
+The limits are generous, because this machine may be busy: they distinguish a shared queue from a fair one. `make campaign NAME=fairness`
+has the strict ones."""
 
 import pytest
 from fairness import campaign
@@ -12,7 +12,7 @@ from fairness.attacks import ATTACKS
 def test_another_tenant_is_served(postgres, logs, attack, record_property):
     found = campaign.measure(attack, postgres, logs, attack.short_seconds, quiet_seconds=1, short=True)
     assert not found["ended"], found["ended"]
-    assert any(found["attacker"]["counts"].values()), "the attack has to take place"
+    assert any(found["attacker"]["counts"].values()), "the attack had no effect"
     for metric, seen in found["attacked"].items():
         record_property(f"worst {metric} ms", seen["worst"])
         assert not seen["errors"], (metric, seen)

@@ -1,8 +1,8 @@
-"""Each hostile message, sent without a credential (or with that of a feed) while health checks, a permitted writer and a feed's consumer go on.
+"""Each hostile message, sent without a credential (or with that of a feed) while health checks, a permitted writer and a feed's consumer
+work.
 
-What is judged: the gateway lives and answers everybody else, its memory stays within a bound, nothing is written, and
-what attackers are told are the protocols' own refusals. Latencies are shown at the end, not judged.
-"""
+The tests judge that the gateway survives and answers all other clients, that its memory stays within a limit, that no data changes, and
+that attackers get only the protocols' own refusals. Latencies are shown at the end, not judged."""
 
 import pytest
 from attacks import feeds, large, many
@@ -15,7 +15,7 @@ ATTACKS = large.ATTACKS + many.ATTACKS + feeds.ATTACKS
 
 
 def forget_peak(pid: int):
-    """From now on the peak is that of the time since."""
+    """Resets the peak of the memory."""
     with open(f"/proc/{pid}/clear_refs", "w") as file:
         file.write("5")
 
@@ -46,6 +46,6 @@ def test_the_gateway_goes_on(siege, attack, figures, request, record_property):
     assert more < attack.megabytes, f"{more:.0f} MB more at the worst; allowed are {attack.megabytes}"
     for place in ("vault", "gate", "sieve", "cells"):
         assert gateway.rest.value(place, auth=SECRET) is None
-    # What attackers leave behind goes with them.
+    # Waits until the state of the attackers is removed.
     wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the attackers' sessions to be gone", 60)
     request.node.stash[failed] = False

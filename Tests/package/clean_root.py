@@ -19,7 +19,7 @@ class CleanRoot:
         sources = [source for source in SOURCES if Path(source).exists()]
         subprocess.run(["mmdebstrap", "--quiet", "--variant=apt", codename(), folder, *sources], check=True, timeout=600)
         shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
-        # No service is started where there is no init.
+        # Starts no services, because there is no init.
         policy = folder / "usr/sbin/policy-rc.d"
         policy.write_text("#!/bin/sh\nexit 101\n")
         policy.chmod(0o755)
@@ -30,7 +30,7 @@ class CleanRoot:
         subprocess.run(["umount", self.folder / "proc"], check=True)
 
     def run(self, *words) -> str:
-        """What a command in there says, errors included; its failure is the test's."""
+        """The output of a command in the root, errors included; the test fails with the command."""
         done = subprocess.run(["chroot", self.folder, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
                                "DEBIAN_FRONTEND=noninteractive", *words],
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)

@@ -1,4 +1,4 @@
-"""A Debian of its own for the package: nothing is in it but what every Debian has."""
+"""A separate Debian for the package, with nothing but the essential packages."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from harness.cluster import Cluster
 
 @pytest.fixture(scope="session")
 def package() -> Path:
-    """What `make deb` made."""
+    """The package of `make deb`."""
     return Path(os.environ["PATHMIRROR_PACKAGE"]).resolve()
 
 
@@ -22,7 +22,7 @@ def clean_root(tmp_path_factory):
     root = CleanRoot(folder)
     yield root
     root.unmount()
-    # Nothing of the machine's own may be mounted there any more.
+    # No folder of the machine may still be mounted there.
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     assert not [place for place in mounted if place.startswith(str(folder))]
     shutil.rmtree(folder)

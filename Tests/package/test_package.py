@@ -30,7 +30,7 @@ def test_the_package_has_no_faults(package):
 
 @pytest.fixture(scope="module")
 def installed(clean_root, package):
-    """The clean root with the package in it; the tests after the first find what those before them left."""
+    """The clean root with the package; each test continues with the state of the test before."""
     before = set(clean_root.run("dpkg-query", "-W", "-f", "${Package}\n").split())
     assert "pathmirror" not in before and "libpq5" not in before
     said = clean_root.install(package)
@@ -53,7 +53,7 @@ def test_it_has_a_user_and_a_secret_of_its_own(installed):
 def test_manual_and_completions_are_there(installed):
     for name in ("share/man/man1/pathmirror.1.gz", "share/man/man1/pathmirror-log-ls.1.gz", "share/bash-completion/completions/pathmirror",
                  "share/zsh/vendor-completions/_pathmirror", "share/fish/vendor_completions.d/pathmirror.fish", "share/doc/pathmirror/copyright"):
-        # A minimal Debian leaves the manual out where it is told to; this one is not.
+        # A minimal Debian may omit manual pages by its settings; this one does not.
         assert installed.path("usr/" + name).stat().st_size > 100, name
 
 
@@ -62,7 +62,7 @@ def test_systemd_understands_the_unit(installed, tmp_path):
     lines = unit.read_text().splitlines()
     assert "User=pathmirror" in lines and "ExecStart=/usr/bin/pathmirror serve" in lines and "DynamicUser=yes" not in lines
     assert lines[0] == "[Unit]" and "Documentation=file:///usr/share/doc/pathmirror" in lines
-    # It looks for the program on this machine.
+    # systemd-analyze looks for the program on this machine.
     copy = tmp_path / "pathmirror.service"
     copy.write_text(unit.read_text().replace("/usr/bin/pathmirror", shutil.which("true")))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], text=True, capture_output=True)
@@ -70,7 +70,7 @@ def test_systemd_understands_the_unit(installed, tmp_path):
 
 
 def test_it_serves_as_its_user_with_its_settings(installed, database_url, tmp_path):
-    """What the unit does, by hand: settings from the file, the secret as a credential, the user without rights."""
+    """Does the work of the unit by hand: settings from the file, the secret as a credential, the user without rights."""
     port = free_port()
     settings = installed.path(SETTINGS)
     text = settings.read_text()
@@ -138,5 +138,5 @@ def test_removing_leaves_the_settings_and_purging_nothing(installed):
     installed.run("apt-get", "purge", "--yes", "pathmirror")
     assert not installed.path("/etc/pathmirror").exists()
     left = installed.run("find", "/usr", "/etc", "/lib/systemd", "/var/lib", "-name", "*pathmirror*", "-not", "-path", "/var/lib/apt/*").split()
-    # Debian keeps a note of what is enabled; there was nothing.
+    # Debian keeps a list of enabled units, which was empty.
     assert left == [], left

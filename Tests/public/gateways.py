@@ -13,7 +13,7 @@ OWNER = {"Authorization": "Bearer owner"}
 
 
 class Distance:
-    """Passes connections on, and everything that they carry later by a fixed time, in both directions."""
+    """Forwards connections, with all data delayed by a fixed time, in both directions."""
 
     def __init__(self, server_port: int, seconds: float):
         self._server_port, self._seconds = server_port, seconds

@@ -1,4 +1,4 @@
-"""Runs public suites against gateways that it starts, and reports what passed, what failed, and what did not run."""
+"""Runs public suites against gateways that it starts, and reports the passed, failed and skipped tests."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def arguments(words) -> argparse.Namespace:
                         help="a checkout, or a bare repository whose HEAD is used; OWNER/REPOSITORY@VERSION=PATH for a suite of that version, "
                              "whose tag is used of a bare repository; may be given several times")
     parser.add_argument("--only", action="append", default=[], metavar="SUITE", help="runs these suites alone; it is an error if one can't run")
-    parser.add_argument("--list", action="store_true", help="says what each suite needs, and runs nothing")
+    parser.add_argument("--list", action="store_true", help="prints the requirements of each suite, and runs nothing")
     parser.add_argument("--work", type=Path, help="a directory for copies and builds that is kept; without it a temporary one is used")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the outcomes to a file")
     return parser.parse_args(words)
@@ -39,7 +39,7 @@ def listing() -> str:
 
 
 def run_suite(suite: Suite, sources: dict[str, Source], work: Path) -> Outcome:
-    """What became of one suite. Whatever keeps it from running is part of the outcome, and never a pass."""
+    """The outcome of one suite. A reason that prevents it is part of the outcome, and never a pass."""
     outcome = Outcome(suite.name, suite.known)
     source = sources.get(suite.repository)
     if source is None:
@@ -91,11 +91,11 @@ def main(words) -> int:
     ran = [outcome for outcome in outcomes if outcome.state == "ran"]
     if any(outcome.failed for outcome in ran) or any(outcome.state == "broken" for outcome in outcomes):
         return 1
-    # Nothing that ran is no success, and neither is a suite that was asked for by name and did not run.
+    # A run without tests is no success, and neither is a requested suite that did not run.
     return 2 if not ran or (options.only and len(ran) < len(chosen)) else 0
 
 
 if __name__ == "__main__":
-    # So that gateways and suites end with this script.
+    # Gateways and suites end with this script.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))

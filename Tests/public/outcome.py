@@ -1,4 +1,4 @@
-"""What became of a suite: counts of its tests, or the reason why it did not run."""
+"""The outcome of a suite: counts of its tests, or the reason for not running."""
 
 import fnmatch
 
@@ -45,7 +45,7 @@ class Outcome:
         return [name for name, (result, _) in self.tests.items() if result == wanted]
 
     def reason_for(self, test: str) -> str | None:
-        """Why a failure is known."""
+        """The reason of a known failure."""
         return next((reason for pattern, reason in self.known.items() if fnmatch.fnmatchcase(test, pattern)), None)
 
     @property

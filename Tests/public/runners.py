@@ -13,7 +13,7 @@ from outcome import FAILED, PASSED, SKIPPED, Outcome
 
 
 def execute(words, directory: Path, environment: dict, log: Path, seconds: float) -> int | None:
-    """Runs a program with its output in a file, in a process group that ends with it. None: it was not done in time."""
+    """Runs a program with its output in a file, in a process group that ends with it. None: it did not finish in time."""
     with open(log, "wb") as out:
         child = subprocess.Popen([str(word) for word in words], cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                                  env={**os.environ, **{name: str(value) for name, value in environment.items()}}, start_new_session=True)
@@ -41,7 +41,7 @@ def build(words, directory: Path, environment: dict, log: Path, seconds: float =
 
 
 def ended(outcome: Outcome, status: int | None, log: Path, results: bool, seconds: float):
-    """Notes it where a runner did not come to its end. A runner's own exit status for failed tests is no such case."""
+    """Records a runner that did not finish. A runner's own exit status for failed tests is no such case."""
     if status is None:
         outcome.stopped(f"it was not done after {seconds:g} s:\n{end_of(log)}")
     elif status < 0 or not results:
@@ -64,7 +64,7 @@ def read_mocha(outcome: Outcome, report: dict):
     for kind, result in (("passes", PASSED), ("failures", FAILED), ("pending", SKIPPED)):
         seen: dict[str, int] = {}
         for test in report[kind]:
-            # Tests of one title are counted one by one.
+            # Counts tests of the same title one by one.
             number = seen[test["fullTitle"]] = seen.get(test["fullTitle"], 0) + 1
             name = test["fullTitle"] if number == 1 else f"{test['fullTitle']} ({number})"
             outcome.add(name, result, test.get("err", {}).get("message", ""))

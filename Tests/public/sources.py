@@ -1,4 +1,4 @@
-"""Sources at hand: a checkout or a bare repository, of which a suite takes the files that it needs."""
+"""Available sources: a checkout or a bare repository, from which a suite takes its files."""
 
 import fnmatch
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class SourceError(Exception):
-    """The source lacks something, and the text says what."""
+    """The source lacks the files that the text names."""
 
 
 class Source:

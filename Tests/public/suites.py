@@ -1,4 +1,4 @@
-"""The suites: where their sources are, what they need, how they are built and run, and which failures are known."""
+"""The suites: their sources, requirements, builds, commands and known failures."""
 
 import glob
 import json
@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Missing(Exception):
-    """A tool or package is not there."""
+    """A required tool or package is missing."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Suite:
     packages: tuple[str, ...] = ()
     check: Callable[[], None] = lambda: None
     known: dict[str, str] = field(default_factory=dict)
-    # How much later everything arrives, in seconds. Some suites were written for a distant server, and race with a near one.
+    # The delay of all data, in seconds. Some suites were written for a distant server, and race with a near one.
     latency: float = 0
 
 
@@ -79,7 +79,7 @@ def node_is_there(*names: str):
 
 
 def sdk(source: Source, directory: Path) -> Path:
-    """A copy of the JavaScript SDK's database and of what it needs."""
+    """A copy of the JavaScript SDK's database and of its dependencies."""
     copy = source.copy(directory / "sdk", *SDK_FILES)
     (copy / "config/project.json").write_bytes((copy / "config/ci.config.json").read_bytes())
     return copy
@@ -190,7 +190,7 @@ def old_javascript(version: str, transport: str):
 
 # The suites that use the JavaScript SDK take it from the same --source.
 SDK = "firebase/firebase-js-sdk"
-# How a repository names the tags of its versions.
+# The names of a repository's version tags.
 TAGS = {SDK: "firebase@{}"}
 _given: dict[str, Path] = {}
 
@@ -293,7 +293,7 @@ def java_admin(source: Source, directory: Path, gateways: Gateways, outcome: Out
     classes = directory / "classes"
     classes.mkdir(exist_ok=True)
     path = ":".join(jars())
-    # Only what the tests use is compiled: the stand-ins come first, and Firestore, messaging and the like are not reached.
+    # Compiles only the parts that the tests use: the stand-ins come first, and Firestore, messaging and others are not reached.
     runners.build(["javac", "-nowarn", "-proc:none", "-implicit:class", "-encoding", "UTF-8", "-cp", path, "-d", classes, "-sourcepath",
                    f"{HERE / 'java'}:{copy / 'src/main/java'}:{copy / 'src/test/java'}", HERE / "java/RunAll.java",
                    *(copy / "src/test/java" / name for name in tests)], directory, {}, directory / "javac.log")

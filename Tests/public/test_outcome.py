@@ -1,4 +1,4 @@
-"""What did not run, or not to its end, must never be reported as passed."""
+"""A suite that did not run, or did not finish, must never be reported as passed."""
 
 import json
 import os

@@ -4,7 +4,7 @@ import difflib
 from pathlib import Path
 
 SUFFIX = ".txt"
-# A play that has come apart differs in every line behind the first: these are enough to see why.
+# A diverged play differs in every later line: these are enough to see the reason.
 MOST_LINES = 60
 
 
@@ -13,7 +13,7 @@ def transcripts(recording: Path) -> dict[str, str]:
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """A readable report for each play that is not the same in both; none where nothing differs."""
+    """A readable report for each play that differs; none without a difference."""
     reports = []
     for name in sorted(old.keys() | new.keys()):
         if name not in new:

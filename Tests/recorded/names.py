@@ -1,8 +1,7 @@
-"""Names for what is different in every run: dates, ids, ports. Everything else in a transcript is as it came.
+"""Names for values that differ in every run: dates, ids, ports. All other bytes of a transcript stay unchanged.
 
-A pattern fixes the length and the alphabet of what it replaces, so that a change of either is a difference. Ids are numbered
-in the order in which they appear: the same id has the same name throughout a play.
-"""
+A pattern fixes the length and the alphabet of its matches, so that a change of either is a difference. Ids are numbered in the order of
+their first appearance: the same id has the same name throughout a play."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from collections.abc import Callable
 _DAY = rb"20[2-9]\d-[01]\d-[0-3]\d"
 _CLOCK = rb"[0-2]\d:[0-5]\d:[0-6]\d"
 
-# In this order: what stands further up may be a part of what stands below it.
+# The order matters: an earlier match may be a part of a later one.
 _PATTERNS: list[tuple[str, re.Pattern[bytes]]] = [
     ("date", re.compile(rb"(?<=Date: )[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d " + _CLOCK + rb"(?= GMT)")),
     ("time", re.compile(_DAY + rb"T" + _CLOCK + rb"\.\d{3}(?=Z)")),
@@ -25,14 +24,14 @@ _PATTERNS: list[tuple[str, re.Pattern[bytes]]] = [
     ("password", re.compile(rb"(?<=\('start',')(?P<keep>[^']*',')(?P<value>[0-9a-f]{32})(?='\))")),
     ("push id", re.compile(rb"(?<![0-9A-Za-z_-])-[O-R][0-9A-Za-z_-]{18}(?![0-9A-Za-z_-])")),
     ("uuid", re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])")),
-    # Behind the ids: the digits of one may look like a time.
+    # After the ids: the digits of an id may look like a time.
     ("ms", re.compile(rb"(?<![\d.])1[7-9]\d{11}(?![\d.])")),
 ]
 _NUMBERED = {"token", "seal", "password", "session id", "push id", "uuid"}
 
 
 class Names:
-    """What one play calls the things that vary."""
+    """The names of one play for varying values."""
 
     def __init__(self):
         self._known: dict[bytes, bytes] = {}
@@ -40,7 +39,7 @@ class Names:
         self._pattern: re.Pattern[bytes] | None = None
 
     def learn(self, value: str | bytes, name: str):
-        """From now on this very text is written as `<name>`."""
+        """Replaces this exact text by `<name>` from now on."""
         data = value.encode() if isinstance(value, str) else value
         if data and data not in self._known:
             self._known[data] = f"<{name}>".encode()
@@ -54,7 +53,7 @@ class Names:
         return f"{kind} {self._counts[kind]}"
 
     def apply(self, data: bytes) -> bytes:
-        """The bytes with names in the place of what varies."""
+        """The bytes with names instead of varying values."""
         data = self._replace_known(data)
         for kind, pattern in _PATTERNS:
             data = pattern.sub(self._named(kind), data)

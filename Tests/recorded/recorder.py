@@ -1,8 +1,8 @@
-"""Plays fixed sessions against a pathmirror binary and writes down every byte; compares what two binaries do.
+"""Plays fixed sessions against a pathmirror binary and records every byte; compares the recordings of two binaries.
 
     recorder.py record BINARY DIRECTORY     one transcript a play
-    recorder.py compare OLD NEW             exits 1 and shows the difference where there is one;
-                                            each is a binary, or a directory that `record` has written
+    recorder.py compare OLD NEW             exits 1 and shows the difference if there is one;
+                                            each is a binary, or a directory of `record`
     recorder.py list                        the plays
 
 `--only NAME` (repeated) plays these alone.

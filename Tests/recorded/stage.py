@@ -1,4 +1,4 @@
-"""What the plays are played on: one PostgreSQL, gateways on one database, and a player a play."""
+"""The servers of the plays: one PostgreSQL, gateways on one database, and a player for each play."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from wires.wire import Missing
 
 DATABASE_SECRET = "recorded-database-secret-0123456789abcdef"
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
-# Nothing comes by a timer while a play doesn't wait for it, and nothing is said of how busy the machine is.
+# No timer sends data while a play does not wait for it, and no log line depends on the load of the machine.
 CALM = ["--session-timeout", "1h", "--loops", "2"]
 CALM_TUNE = "stream-keep-alive=1h,keep-alive-timeout=1h,long-stretch=0s"
 
@@ -37,7 +37,7 @@ class Stage:
             self.directory = exits.enter_context(scratch_directory("recorded"))
             self.logs = self.directory / "logs"
             self.logs.mkdir()
-            # The harness starts what this variable names.
+            # The harness starts the program of this variable.
             before = os.environ.get("PATHMIRROR_BINARY")
             exits.callback(lambda: os.environ.pop("PATHMIRROR_BINARY") if before is None
                            else os.environ.__setitem__("PATHMIRROR_BINARY", before))
@@ -58,7 +58,7 @@ class Stage:
 
     def serve(self, exits: contextlib.ExitStack, url: str, *options, rules: dict | None = OPEN_RULES, ns: str = "default",
               tune: str = "", **more) -> Gateway:
-        # Of what is said twice the last counts.
+        # The last value of a repeated name counts.
         tune = ",".join(filter(None, (CALM_TUNE, tune)))
         gateway = start_serve(url, self.directory, self.logs, *CALM, *options, rules=rules, ns=ns, tune=tune, **more)
         exits.callback(gateway.sweep)
@@ -116,7 +116,7 @@ class Player:
         return gateway
 
     def output(self, gateway: Gateway, *leave_out: str):
-        """What a gateway has written so far; lines with some of these words are left out."""
+        """The output of a gateway so far, without lines that have some of these words."""
         for label, text in (("out", gateway.process.stdout()), ("err", gateway.process.stderr())):
             lines = [line for line in text.splitlines(keepends=True) if not any(word in line for word in leave_out)]
             self.transcript.came(f"{gateway.process.name} {label}", "".join(lines).encode())
@@ -145,7 +145,7 @@ class Player:
         return client
 
     def set(self, path: str, value, gateway: Gateway | None = None):
-        """Data that a play begins with; the exchange is written down."""
+        """The initial data of a play; the transcript includes the exchange."""
         self.http("data", gateway).ask("PUT", f"/{path}.json?print=silent", json.dumps(value, ensure_ascii=False), ADMIN)
 
     def rules(self, rules: dict, gateway: Gateway | None = None):
@@ -154,7 +154,7 @@ class Player:
     # Credentials
 
     def custom_token(self, uid: str, **claims) -> str:
-        """A token of the original's old kind."""
+        """A legacy custom token of Firebase."""
         token = legacy(uid, DATABASE_SECRET, **claims)
         self.names.learn(token, self.names.number(f"token of {uid}"))
         return token
@@ -167,7 +167,7 @@ class Player:
     # Commands and SQL
 
     def command(self, *words, stdin: bytes | None = None, source: bool = True, env: dict | None = None) -> str:
-        """Runs a command; with `source` on the shared database. Its output and exit status are written down."""
+        """Runs a command; with `source` on the shared database. The transcript includes its output and exit status."""
         words = [str(word) for word in words]
         self.transcript.sent("$", ("pathmirror " + " ".join(words)).encode())
         argv = [str(self.stage.binary), *words, *(["--database-url", self.stage.url] if source else [])]
@@ -178,7 +178,7 @@ class Player:
         return finished.stdout
 
     def quiet_command(self, *words) -> str:
-        """The standard output of a command that is not written down yet."""
+        """The standard output of a command, which the transcript does not include yet."""
         words = [str(word) for word in words]
         self.transcript.sent("$", ("pathmirror " + " ".join(words)).encode())
         return run([str(self.stage.binary), *words], 60).stdout
@@ -192,7 +192,7 @@ class Player:
         return program
 
     def sql(self, query: str, *values):
-        """Runs a query on the shared database; rows or the error are written down."""
+        """Runs a query on the shared database; the transcript includes the rows or the error."""
         self.transcript.sent("sql", query.encode())
         with psycopg.connect(self.stage.url, autocommit=True) as connection:
             try:
@@ -204,7 +204,7 @@ class Player:
 
 
 def play(stage: Stage, name: str, script) -> str:
-    """The transcript of one play. What goes wrong in it is a part of the transcript."""
+    """The transcript of one play. It includes the failures of the play."""
     player = Player(stage, name)
     with player.exits:
         try:

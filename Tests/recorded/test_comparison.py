@@ -1,4 +1,4 @@
-"""A transcript that was changed anywhere is found, and the report says where."""
+"""The comparison finds every change of a transcript, and the report names its position."""
 
 import random
 
@@ -62,7 +62,7 @@ def test_recordings_are_compared_as_directories(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "+s < \\n" in out and "1 of 2 plays differ" in out
     assert recorder.main(["compare", str(old), str(changed), "--only", "rest"]) == 0
-    # Nothing is not the same as no difference.
+    # Empty recordings do not count as equal.
     assert recorder.main(["compare", str(written(tmp_path / "none", {})), str(written(tmp_path / "none too", {}))]) == 1
 
 

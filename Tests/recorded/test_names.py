@@ -1,4 +1,4 @@
-"""What is replaced by a name, and what is not."""
+"""Values that names replace, and others."""
 
 import pytest
 from names import Names
@@ -50,7 +50,7 @@ def test_ids_are_numbered_in_the_order_in_which_they_appear():
     first, second = b'"-P71fjEN9EciUk3Q-_zE"', b'"-P71fjEN9EciUk3Q-_zF"'
     assert names.apply(first + second + first) == b'"<push id 1>""<push id 2>""<push id 1>"'
     assert names.apply(second) == b'"<push id 2>"'
-    # In another play the same id is another first one.
+    # In another play the same id gets a number of its own.
     assert Names().apply(second) == b'"<push id 1>"'
 
 

@@ -1,4 +1,4 @@
-"""Recordings of the built binary: the same in every run; and what an answer changes is seen."""
+"""Recordings of the built binary: equal in every run; a changed answer shows."""
 
 import socket
 import threading

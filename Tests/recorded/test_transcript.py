@@ -1,4 +1,4 @@
-"""Bytes as lines: every byte can be told from every other."""
+"""Bytes as lines: different bytes have different lines."""
 
 import pytest
 from names import Names
@@ -14,7 +14,7 @@ def test_lines_end_where_a_line_feed_is(data, lines):
 def test_each_byte_is_seen():
     seen = {visible(bytes([byte])) for byte in range(256)}
     assert len(seen) == 256
-    # An escape is no text that says the same.
+    # An escape differs from a text that looks like it.
     assert visible(b"\\n") != visible(b"\n") and visible(b"\\xff") != visible(b"\xff") and visible(b"\\") == "\\\\"
 
 

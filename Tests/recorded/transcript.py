@@ -1,4 +1,4 @@
-"""The text of one play: who sent what and what came, byte by byte, in the order of the play."""
+"""The text of one play: all sent and received bytes with their parties, in the order of the play."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ LONGEST_LINE = 4000
 
 
 def visible(data: bytes) -> str:
-    """Bytes as one line that says which they are: every byte but printable UTF-8 is escaped, the backslash too."""
+    """Bytes as one unambiguous line: every byte but printable UTF-8 is escaped, the backslash too."""
     text = data.decode("utf-8", "surrogateescape")
     parts = []
     for character in text:

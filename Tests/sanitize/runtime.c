@@ -1,10 +1,9 @@
-// What ThreadSanitizer doesn't see of Swift's own libraries, which aren't instrumented. Preloaded, this stands before some of their
-// calls and tells the sanitizer what they mean. Nothing is suppressed: what they don't order is reported as before.
+// Synchronization that ThreadSanitizer does not see, because Swift's own libraries are not instrumented. Preloaded, this wraps some of
+// their calls and reports the order to the sanitizer. It suppresses no report: accesses without an order are reported as before.
 //
-// - A Mutex that is contended is handed over by the kernel. What one thread wrote under it and another reads under it would be taken
-//   for a race.
-// - A continuation may be resumed before its task has come to wait for it. The task then goes on at once, and what was written
-//   before the resumption would be taken for a race with what it does.
+// - The kernel hands over a contended Mutex. Without this, writes of one thread and reads of another under it would count as a race.
+// - A continuation may be resumed before its task waits for it. The task then continues at once, and without this, writes before the
+//   resumption would count as a race with its accesses.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -52,7 +51,7 @@ SWIFT void unlockSlow(SELF void *handle) {
 
 extern SWIFT void *swift_task_getCurrent(void) __attribute__((weak));
 
-// The runtime tells the sanitizer of the resumption, by the task, and of what a task does that has waited.
+// The runtime reports the resumption to the sanitizer, by the task, and the accesses of a task that has waited.
 ASYNC void continuationAwait(void *context) __asm__(AWAIT);
 ASYNC void continuationAwait(void *context) {
     static ASYNC void (*next)(void *);

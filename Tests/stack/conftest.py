@@ -1,4 +1,4 @@
-"""One stack for all tests: built and started once, and its logs searched for credentials at the end."""
+"""One stack for all tests: it is built and started once, and its logs are searched for credentials at the end."""
 
 import os
 
@@ -10,7 +10,7 @@ FIGURES: list[str] = []
 
 
 def lived(running: Stack):
-    """Builds and starts it, and removes it in the end."""
+    """Builds and starts the stack, and removes it at the end."""
     running.down()
     try:
         running.build()
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def load(stack, request):
-    """Load that is on while the test runs; its figures are shown at the end."""
+    """Load during the test; its figures are shown at the end."""
     stack.wait_until_served()
     with Load(stack.rest, stack.secret) as clients:
         yield clients

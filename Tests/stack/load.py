@@ -1,4 +1,4 @@
-"""Clients that write, read and listen through the proxy, and know afterwards what failed, was lost or not heard."""
+"""Clients that write, read and listen through the proxy, and then report failed, lost and missing events."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ from harness.websocket_client import RealtimeClient
 
 @dataclass(frozen=True)
 class Outcome:
-    """One request: `result` is its status, or the name of what went wrong with its connection."""
+    """One request: `result` is its status, or the name of a connection error."""
 
     method: str
     result: int | str
@@ -34,16 +34,16 @@ class Load:
     def __init__(self, rest: Rest, secret: str):
         self.rest, self.secret = rest.at(f"load/{uuid.uuid4().hex}"), secret
         self.outcomes: list[Outcome] = []
-        # What was said where a read was answered with something else than 200.
+        # The texts of answers other than 200 to a read.
         self.unread: list[str] = []
-        # Names that were acknowledged as written, those that a removal was sent for, and those whose removal was acknowledged.
+        # Names with an acknowledged write, with a requested removal, and with an acknowledged removal.
         self.written: set[str] = set()
         self.removing: set[str] = set()
         self.removed: set[str] = set()
         self.heard: set[str] = set()
         self.reconnects = 0
         self.realtime_writes = 0
-        # Where the stream goes on.
+        # The id from which the stream resumes.
         self._last: int | None = None
         self._stop = threading.Event()
         jobs = [*[(self._write, number) for number in range(self.WRITERS)], *[(self._read,)] * self.READERS,
@@ -103,7 +103,7 @@ class Load:
             self._stop.wait(0.01)
 
     def _listen(self):
-        """An event stream that resumes wherever it was cut off."""
+        """An event stream that resumes after each cut."""
         while not self._stop.is_set():
             try:
                 with Listener(self.rest, last_event_id=self._last) as listener:
@@ -122,7 +122,7 @@ class Load:
                 self._last = event.id
 
     def _speak(self):
-        """A realtime client that writes, and connects again whenever it is cut off."""
+        """A realtime client that writes, and reconnects after each cut."""
         for turn in itertools.count():
             if self._stop.is_set():
                 return

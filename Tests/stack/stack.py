@@ -20,8 +20,7 @@ GATEWAY_USER, PROXY_USER = 10001, 101
 
 
 class ReadsItsWrites(Rest):
-    """Two gateways take turns, and one may not have seen yet what the other has written: so each request names the last entry
-    that this client knows of."""
+    """Two gateways take turns, and one may lack the writes of the other: so each request names the last entry that this client knows."""
 
     known = 0
 
@@ -46,8 +45,8 @@ SUBNETS = tuple(os.environ.get(name, default) for name, default in (
 
 
 class Stack:
-    """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for what an engine needs; `overlays`
-    are files of the checkout that are laid over docker-compose.yml."""
+    """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for the needs of an engine; `overlays` are
+    files of the checkout that extend docker-compose.yml."""
 
     def __init__(self, directory: Path, project: str = "pathmirror-stack-test", overlays: tuple[str, ...] = (),
                  subnets: tuple[str, ...] = SUBNETS):
@@ -57,10 +56,10 @@ class Stack:
         self.passwords = {name: secrets.token_hex(24) for name in
                           ("POSTGRES_PASSWORD", "PATHMIRROR_OWNER_PASSWORD", "PATHMIRROR_GATEWAY_PASSWORD", "PATHMIRROR_REPLICATION_PASSWORD")}
         self.secret = secrets.token_hex(24)
-        # What must be in no log.
+        # Credentials, which no log may contain.
         self.credentials = [self.secret, *self.passwords.values()]
         self.secret_file = self.private("admin-secret", self.secret, GATEWAY_USER)
-        # Remembers what all its clients have seen.
+        # Remembers the entries that its clients have seen.
         self._reader = ReadsItsWrites(self.port)
         self.files = [ROOT / "docker-compose.yml", *[ROOT / overlay for overlay in overlays],
                       *filter(None, os.environ.get("STACK_COMPOSE_FILES", "").split(":"))]
@@ -73,7 +72,7 @@ class Stack:
         }
 
     def private(self, name: str, text: str, user: int) -> Path:
-        """A file that one of the containers' users may read; as root, nobody else."""
+        """A file that only one of the containers' users may read, if the tests run as root."""
         self.directory.chmod(0o755)
         path = self.directory / name
         path.write_text(text + "\n")
@@ -114,7 +113,7 @@ class Stack:
         self.compose("up", "--detach", "--wait", *words, **options)
 
     def execute(self, service: str, *words, **options) -> str:
-        """What a command in a running container says."""
+        """The output of a command in a running container."""
         return self.compose("exec", "-T", service, *words, **options).stdout
 
     def sql(self, statement: str, user: str = "postgres", **options) -> str:
@@ -142,7 +141,7 @@ class Stack:
         self.compose("down", "--volumes", "--remove-orphans", check=False)
 
     def wait_until_served(self, patience: float = 60) -> float:
-        """Waits until reads and writes go through the proxy to both gateways; how many seconds that took."""
+        """Waits until reads and writes pass through the proxy to both gateways; returns the seconds."""
         begin = time.monotonic()
 
         def served():

@@ -1,4 +1,4 @@
-"""Each container in turn is killed under load. No acknowledged write is ever lost, and what may fail meanwhile is bounded."""
+"""Each container in turn is killed under load. No acknowledged write is lost, and the number of failures is limited."""
 
 import time
 
@@ -24,7 +24,7 @@ def kill_and_start(stack, load, service: str, away: float = 4):
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
 def test_a_killed_gateway_fails_only_writes_that_it_had(stack, load, gateway):
-    """At most one for each writer was under way; whether it took effect nobody can know, so nobody repeats it."""
+    """At most one write of each writer was in flight. Its outcome is unknown, so the proxy does not repeat it."""
     kill_and_start(stack, load, gateway)
     check(load)
     assert load.failed("GET") == 0, load.report()
@@ -33,7 +33,7 @@ def test_a_killed_gateway_fails_only_writes_that_it_had(stack, load, gateway):
 
 
 def test_a_gateway_that_is_stopped_in_order_fails_hardly_anything(stack, load):
-    """Without being taken out of the proxy first: a write may meet a connection that is just being closed."""
+    """Without a removal from the proxy first: a write may meet a connection that is just being closed."""
     load.run_for(3)
     stack.compose("stop", "gateway-b")
     load.run_for(3)
@@ -67,7 +67,7 @@ def test_a_killed_prometheus_fails_nothing(stack, load):
 
 
 def test_a_gateway_whose_network_is_gone_costs_time_but_no_reads(stack, load):
-    """Its packets are lost. Kept connections to it are given up after about 13 s, new ones after 1 s."""
+    """Packets to the gateway are lost. The proxy abandons kept connections to it after about 13 s, and new ones after 1 s."""
     name = stack.inspect("gateway-a")["Name"].strip("/")
     network = f"{stack.settings['COMPOSE_PROJECT_NAME']}_front"
     load.run_for(3)

@@ -1,4 +1,4 @@
-"""What docs/guides/deployment.md says works, through the proxy: REST, rules, streams, sockets, polling, Prometheus, the command line."""
+"""docs/guides/deployment.md through the proxy: REST, rules, streams, sockets, polling, Prometheus, the command line."""
 
 import http.client
 import json
@@ -78,7 +78,7 @@ def test_polling_sessions_of_one_address_live_in_both_gateways_and_are_found_the
         assert client.request(1, "auth", {"cred": stack.secret})["s"] == "ok"
         assert client.request(2, "p", {"p": f"/polled/{number}", "d": number})["s"] == "ok"
         assert not client.closed
-    # The other gateway may hear of the last one a little later.
+    # The other gateway may receive the last one a little later.
     wait_until(lambda: stack.rest.value("polled") == list(range(12)), "all that was written")
 
 
@@ -86,13 +86,13 @@ def test_a_socket_takes_over_from_polling(stack):
     client = PollingClient(stack.port)
     taker = RealtimeClient(stack.port, extra=f"&s={client.id}")
     taker.socket.opened()
-    # Only the gateway that the session lives in knows it, and says so.
+    # Only the gateway of the session knows it, and answers accordingly.
     assert taker.message() == {"t": "c", "d": {"t": "a", "d": None}}
     taker.socket.drop()
 
 
 def test_clients_behind_one_address_are_not_one_client_to_the_limits(stack):
-    """What comes by the engine's bridge has the bridge's address; whom the proxy tells apart has a rate of its own."""
+    """All connections through the engine's bridge have its address; clients that the proxy distinguishes have rates of their own."""
     answers = []
 
     def ask():

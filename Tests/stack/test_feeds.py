@@ -1,4 +1,4 @@
-"""Durable feeds through the proxy: a service with its feed's token, whichever gateway works the feed, and what Prometheus sees."""
+"""Durable feeds through the proxy: a service with its feed's token, whichever gateway works the feed, and Prometheus' figures."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ SECRET_FILE = "/run/secrets/admin_secret"
 
 @pytest.fixture
 def administrator(stack):
-    """The feed, as administrators use it, of a place where nothing is: what is written there is news. Gone afterwards."""
+    """The feed in the view of administrators, of a path without data. It is removed afterwards."""
     stack.wait_until_served()
     stack.rest.set("shop/orders", None)
     feed = Feed(stack.rest, "mailer", headers={})
@@ -27,7 +27,7 @@ def administrator(stack):
 
 @pytest.fixture
 def service(stack, administrator):
-    """The same with a token of its own, through the proxy: what a service has."""
+    """The feed in the view of a service: with a token of its own, through the proxy."""
     token = stack.execute("gateway-a", "pathmirror", "token", "mint", "--feed", "mailer", "--ns", "default", "--secret-file", SECRET_FILE,
                           "--expires-in", "1h").strip()
     stack.credentials.append(token)
@@ -35,7 +35,7 @@ def service(stack, administrator):
 
 
 def take(service: Feed, wanted: set[str]) -> list[dict]:
-    """Consumes until every key has been acknowledged; what came, in its order."""
+    """Consumes until every key has been acknowledged; returns the messages in their order."""
     found, done = [], set()
 
     def consumed():
@@ -61,7 +61,7 @@ def test_a_service_consumes_its_feed_through_the_proxy(stack, service):
         stack.rest.set(f"shop/orders/o{number}", {"total": number})
     found = take(service, {f"o{number}" for number in range(20)})
     assert [message["key"] for message in found] == [f"o{number}" for number in range(20)]
-    # Two gateways take turns, and both say the same.
+    # Two gateways take turns, and both answer the same.
     wait_until(lambda: all(service.status()["lag_entries"] == 0 for _ in range(4)), "both gateways to know that nothing is left")
     assert service.status()["acknowledged"] == 20
 
@@ -84,10 +84,10 @@ def test_the_other_gateway_takes_the_feed_over(stack, service, how):
     address = service.status()["gateway"]
     (owner,) = [name for name in GATEWAYS if any(network["IPAddress"] in address
                                                  for network in stack.inspect(name)["NetworkSettings"]["Networks"].values())]
-    # Asked to end, it takes its time: what is still running can't be started again.
+    # A stop takes its time: a container that still runs cannot be started again.
     stack.compose(*(["kill"] if how == "KILL" else ["stop"]), owner)
     try:
-        # Its messages come by the other one, as the proxy finds it.
+        # The other gateway delivers its messages, because the proxy finds it.
         wait_until(lambda: stack.rest.put("shop/orders/after", 1).status == 200, "a write while a gateway is away", 30)
         found = take(service, {"after"})
         assert {message["key"] for message in found} == {"after"}, found

@@ -1,4 +1,4 @@
-"""The overlay with three PostgreSQL nodes under Patroni: writes go on without the node that was the primary, and none is lost."""
+"""The overlay with three PostgreSQL nodes under Patroni: writes continue without the former primary, and none is lost."""
 
 import json
 import time
@@ -12,7 +12,7 @@ NODES = ("postgres", "postgres-2", "postgres-3")
 
 
 def members(cluster) -> dict[str, dict]:
-    """What Patroni says of each node, asked of one that runs."""
+    """Patroni's report about each node, from one that runs."""
     for node in NODES:
         done = cluster.compose("exec", "-T", node, "/etc/pathmirror/ctl", "list", "--format", "json", check=False)
         if done.returncode == 0:
@@ -30,7 +30,7 @@ def wait_until_whole(cluster):
         return [len(having(cluster, role)) for role in ("Leader", "Sync Standby", "Replica")] == [1, 1, 1]
 
     try:
-        wait_until(whole, "all nodes to be in place", 180, 0.5)
+        wait_until(whole, "all nodes to have joined", 180, 0.5)
     except Late as late:
         raise AssertionError(f"{late}: {members(cluster)}") from late
 
@@ -52,15 +52,15 @@ def check(cluster, load: Load):
     load.run_for(3)
     load.settle()
     assert not load.lost and not load.undead and not load.unheard, load.report()
-    # All reads ask for what this client has seen: where the primary is away before a gateway has heard of another one's last write,
-    # it waits 10 s for that, and says so. Nothing else is wrong with any read.
+    # All reads name the last entry that this client has seen. If the primary fails before a gateway has received another one's last
+    # write, the gateway waits 10 s and reports this. No read has another error.
     assert load.failed("GET") == len(load.unread), load.report()
     assert all("has not applied seq" in text for text in load.unread), load.unread[:3]
     assert {result for _, result in load.failures} <= {503}, load.report()
 
 
 def test_the_first_write_finds_a_synchronous_standby(cluster):
-    """`up --wait` has come back: nothing was acknowledged before that."""
+    """Without a synchronous standby no write is acknowledged before `up --wait` returns."""
     assert len(having(cluster, "Sync Standby")) == 1
     assert cluster.rest.put("first", 1).status == 200
 

@@ -1,4 +1,4 @@
-"""What containers, the database's roles and secrets may and may not do."""
+"""The rights of containers, the database's roles and secrets, and their limits."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_gateways_connect_as_a_role_that_cannot_rewrite_the_log(stack):
 
 
 def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stack):
-    """All of it as the gateways' role; to drop entries takes the owner."""
+    """All of it with the gateways' role; dropping entries takes the owner."""
     stack.rest.set("people/ada", {"name": "Ada"})
     definition = json.dumps(MIRROR)
     stack.execute("gateway-a", "sh", "-c", f"echo '{definition}' | pathmirror mirror apply - --yes")
@@ -55,7 +55,7 @@ def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stac
     stack.rest.set("people/bob", {"name": "Bob"})
     wait_until(lambda: stack.sql("select count(*) from mirror.people") == "2", "the second row")
 
-    # What a gateway calls when the log grows out of the shared tables, and at each million entries after that.
+    # The call of a gateway when the log outgrows the shared tables, and at each million entries after that.
     stack.sql("select pathmirror.ensure_log_partition(id, 2000000, 1000000) from pathmirror.namespace where name = 'default'",
               user="pathmirror_gateways")
     owners = stack.sql("select tableowner, count(*) from pg_tables where tablename like 'log\\_1\\_%' group by tableowner")

@@ -1,4 +1,4 @@
-"""Nobody's credential is in any log of the stack, whichever way it was given and whatever became of the request."""
+"""No log of the stack contains a credential, for all forms of credentials and all outcomes of requests."""
 
 import contextlib
 import secrets
@@ -13,7 +13,7 @@ METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 
 
 def use(stack, credential: str):
-    """Gives the credential in every way that there is."""
+    """Sends the credential in every possible way."""
     rest = stack.anybody
     for method in METHODS:
         body = None if method in ("GET", "DELETE") else b'{"a":1}'
@@ -41,7 +41,7 @@ def use(stack, credential: str):
 def test_no_credential_is_in_any_log(stack):
     token = stack.execute("gateway-a", "pathmirror", "token", "mint", "--uid", "ada", "--secret-file", "/run/secrets/admin_secret").strip()
     wrong = f"wrong-{secrets.token_hex(16)}"
-    # Of the token, no part that says anything.
+    # No significant part of the token.
     stack.credentials += [wrong, *token.split(".")[1:]]
     for credential in (stack.secret, token, wrong):
         use(stack, credential)

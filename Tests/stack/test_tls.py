@@ -1,4 +1,4 @@
-"""The TLS overlay: HTTPS and sockets by it, and plain HTTP sent on to its port."""
+"""The TLS overlay: HTTPS and sockets through it, and a redirect of plain HTTP to its port."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ def secure(stack):
               "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
               "-keyout", stack.directory / "made.key", "-out", where / "tls.crt")
     stack.private("tls/tls.key", (stack.directory / "made.key").read_text(), PROXY_USER)
-    # In place of deploy/tls.
+    # Instead of deploy/tls.
     mounted = stack.directory / "certificates.yml"
     mounted.write_text(json.dumps({"services": {"proxy": {"volumes": [f"{where}:/etc/nginx/tls:ro"]}}}))
     plain = list(stack.files)
@@ -52,7 +52,7 @@ def ask(stack, method: str, path: str, body: str | None = None):
 
 def test_https_serves_reads_and_writes(secure):
     wait_until(lambda: ask(secure, "PUT", "/secure.json", "7")[0].status == 200, "a write by HTTPS")
-    # The other gateway may hear of it a moment later.
+    # The other gateway may receive it a moment later.
     wait_until(lambda: ask(secure, "GET", "/secure.json")[1].strip() == b"7", "the value by HTTPS")
     response, _ = ask(secure, "GET", "/secure.json")
     assert response.headers["Strict-Transport-Security"]

@@ -1,4 +1,4 @@
-"""Changes while clients go on: new settings one gateway after another, gateways at other addresses, a proxy that starts alone."""
+"""Changes while clients work: new settings one gateway after another, gateways at other addresses, a proxy that starts alone."""
 
 from harness.waiting import wait_until
 from load import Load
@@ -10,7 +10,7 @@ def environment(stack, gateway: str) -> list[str]:
 
 
 def test_a_rolling_update_fails_no_request(stack, load):
-    """As docs/guides/deployment.md has it: a changed setting, then the script."""
+    """By docs/guides/deployment.md: a changed setting, then the script."""
     before = [stack.inspect(gateway)["Id"] for gateway in GATEWAYS]
     load.run_for(3)
     stack.run(ROOT / "deploy/rolling-update", PATHMIRROR_WRITE_LIMIT="67MB/m")
@@ -44,7 +44,7 @@ def test_new_settings_of_the_proxy_are_taken_up_without_a_failed_request(stack, 
 
 
 def test_a_plain_up_with_a_changed_setting_fails_requests_and_loses_none(stack, load):
-    """Both gateways at once, and the proxy that depends on them: what the rolling update is there to avoid."""
+    """Both gateways and the proxy that depends on them restart at once, which the rolling update avoids."""
     load.run_for(2)
     stack.up("--no-build", PATHMIRROR_WRITE_LIMIT="66MB/m")
     stack.wait_until_served()
@@ -54,7 +54,7 @@ def test_a_plain_up_with_a_changed_setting_fails_requests_and_loses_none(stack, 
 
 
 def test_gateways_are_found_at_other_addresses(stack, figure):
-    """Both are made anew while others hold the addresses that they had."""
+    """Both gateways are created again while others hold their former addresses."""
     before = {gateway: stack.address(gateway) for gateway in GATEWAYS}
     stack.compose("rm", "--stop", "--force", *GATEWAYS)
     network = f"{stack.settings['COMPOSE_PROJECT_NAME']}_front"
@@ -97,7 +97,7 @@ def test_a_stop_of_both_gateways_is_answered_and_ends_by_itself(stack):
 
 
 def test_load_knows_a_lost_write(stack):
-    """The measure itself: a write that vanishes is counted."""
+    """Tests the measure itself: a lost write is counted."""
     with Load(stack.rest, stack.secret) as load:
         load.run_for(0.5)
     load.written.add("never-written")

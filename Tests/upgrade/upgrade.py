@@ -1,11 +1,11 @@
-"""An update from one version to another under load, in one order of steps; then what must hold is checked.
+"""An update from one version to another under load, in one order of steps; then checks of all results.
 
-    scripts/upgrade OLD                      the orders that docs/guides/upgrade.md says work
+    scripts/upgrade OLD                      the orders of docs/guides/upgrade.md
     scripts/upgrade OLD --order gateways-later --seed 7
 
-OLD is the older version's binary. The clients are those of the fault campaign, without feeds where the older version has none: they
-write, read, listen and have things done at their end by two gateways of the older version, while the database is migrated
-and one gateway after the other is replaced. Exit status: 0 nothing found, 1 a violation, 2 wrong usage.
+OLD is the older version's binary. The clients are those of the fault campaign, without feeds if the older version has none. They write,
+read, listen and use onDisconnect with two gateways of the older version, while this program migrates the database and replaces one
+gateway after the other. Exit status: 0 no violation, 1 a violation, 2 wrong usage.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from onslaught import Result  # noqa: E402
 from plan import Fault, Round  # noqa: E402
 from versions import Changeover, Pair, version  # noqa: E402
 
-# What is done, and how many seconds later the next thing is.
+# The steps, and the seconds until the next one.
 ORDERS = {
     # As deploy/rolling-update does it.
     "migrate-first": [("migrate", 6), ("replace-a", 12), ("replace-b", 6)],
-    # The older gateways go on for longer than anybody's lease, look or cache lasts.
+    # The older gateways continue for longer than any lease, polling interval or cache lasts.
     "gateways-later": [("migrate", 30), ("replace-a", 30), ("replace-b", 10)],
     # A newer gateway that migrates when it starts.
     "newer-gateway-migrates": [("replace-a-migrating", 15), ("replace-b", 6)],
@@ -59,7 +59,7 @@ def plan(number: int, order: str, seed: int) -> Round:
     for kind, wait in ORDERS[order]:
         faults.append(Fault(len(faults), kind, at, 0.0, None))
         at += wait
-    # The last one is followed by nothing, until that time has passed.
+    # The last step has no successor until that time has passed.
     faults.append(Fault(len(faults), "look", at, 0.0, None))
     return Round(number, seed, False, False, tuple(faults))
 

@@ -24,13 +24,13 @@ from workload.listeners import StreamReader
 
 
 def version(program: Path) -> str:
-    """What a program says it is, with the schema that it knows."""
+    """The version of a program, with the schema that it knows."""
     said = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout.strip()
     return f"{said} ({program})"
 
 
 def known(program: Path, options: list) -> list:
-    """Those options that a version has; all of them take a value."""
+    """The options that a version has; all of them take a value."""
     help_ = subprocess.run([program, "serve", "--help", "all"], capture_output=True, text=True, check=True).stdout
     pairs = list(zip(options[::2], options[1::2], strict=True))
     return [word for pair in pairs if f"  {pair[0]} " in help_ for word in pair]
@@ -38,7 +38,7 @@ def known(program: Path, options: list) -> list:
 
 @contextlib.contextmanager
 def using(program: Path):
-    """What the harness starts meanwhile is this program."""
+    """Makes the harness start this program during the context."""
     before = os.environ.get("PATHMIRROR_BINARY")
     os.environ["PATHMIRROR_BINARY"] = str(program)
     try:
@@ -57,7 +57,7 @@ class Pair(Rig):
         super().__init__(root, logs, None, names=("a", "b"), settings={"fsync": "off"})
         self.old, self.new = old, Path(pathmirror())
         self.programs = {name: old for name in self.names}
-        # Those of the older version never migrate: that is what the order of steps is about.
+        # Gateways of the older version never migrate: the order of steps depends on that.
         self.migrating: set[str] = set()
 
     def start(self):
@@ -88,7 +88,7 @@ class Pair(Rig):
         self.do(program, "migrate", "up")
 
     def refuses(self, program: Path, why: str):
-        """A gateway does not start on a schema that is not its own, and says what to do."""
+        """Checks that a gateway does not start on another schema, and prints a remedy."""
         done = run([str(program), "serve", "--no-migrate", "--database-url", self.url, "--listen", f"127.0.0.1:{free_port()}"], 60)
         if done.returncode != 1 or why not in done.stdout + done.stderr:
             raise RuntimeError(f"{program} starts on another version's schema, or says nothing of it: {done.returncode}\n{done.stderr}")
@@ -105,7 +105,7 @@ class Pair(Rig):
 
 
 class Beginner(StreamReader):
-    """Begins anew where a gateway of the older version does not know the id that a newer one has given."""
+    """A reader that starts again if a gateway of the older version does not know the id of a newer one."""
 
     begun_anew = 0
 
@@ -118,7 +118,7 @@ class Beginner(StreamReader):
 
 
 class NoFeeds:
-    """In the place of the fault campaign's consumers: the older version may have no feeds."""
+    """Replaces the fault campaign's consumers: the older version may have no feeds."""
 
     notes: list = []
 
@@ -129,7 +129,7 @@ class NoFeeds:
 
 
 class Steps:
-    """Carries out the steps of an order; as a fault has, each has an outage for those gateways that it strikes."""
+    """Executes the steps of an order; each has an outage for the gateways that it strikes, as a fault does."""
 
     def __init__(self, pair: Pair):
         self.pair = pair
@@ -174,7 +174,7 @@ class Steps:
 
 
 class Changeover(Onslaught):
-    """The fault campaign's round with the steps of an update in the place of faults."""
+    """The fault campaign's round with the steps of an update instead of faults."""
 
     def __init__(self, pair: Pair, plan: Round, say):
         super().__init__(pair, plan, say)
@@ -186,7 +186,7 @@ class Changeover(Onslaught):
 
     def _availability(self, until: float) -> list[str]:
         wrong = super()._availability(until)
-        # Also what is within bounds, for the report: of all gateways, from the first step to the last.
+        # Includes times within the limits, for the report: of all gateways, from the first step to the last.
         outages = self.strikes.outages.values()
         first, last = min(one.begun for one in outages), min(max(one.ended for one in outages), until)
         for name, prober in self.probers.items():
@@ -198,7 +198,7 @@ class Changeover(Onslaught):
         self.result.figures["streams that the older version refused"] = sum(one.begun_anew for one in self.streams)
 
     def _processes(self) -> list[str]:
-        """Nobody but the steps has ended a gateway, and none has said that the database had lost something."""
+        """Checks that only the steps ended a gateway, and that none has reported a loss of the database."""
         wrong = super()._processes()
         for file in Path(self.rig.logs).glob("*-gateway-*.err"):
             wrong += [f"{file.name}: {line}" for line in file.read_text(errors="replace").splitlines() if "HAS LOST ENTRIES" in line]

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The database's roles; the image runs this when it makes the data directory. It may be run again, to set the passwords anew:
+# The database's roles; the image runs this when it creates the data directory. Run it again to change the passwords:
 #   docker compose exec postgres /docker-entrypoint-initdb.d/roles.sh
 #
 #   pathmirror_owner     owns schema pathmirror and migrates it
-#   pathmirror_gateways  what gateways connect as; a member of pathmirror_gateway, which migrations grant what gateways need
+#   pathmirror_gateways  the role of gateways; a member of pathmirror_gateway, to which migrations grant the necessary rights
 #   pathmirror_reader, pathmirror_writer, pathmirror_gateway     without login: docs/reference/sql.md
 set -euo pipefail
 
 : "${PATHMIRROR_OWNER_PASSWORD:?}" "${PATHMIRROR_GATEWAY_PASSWORD:?}"
 database=${POSTGRES_DB:-pathmirror}
 
-# By the socket, which the image trusts: nobody but the container's user reaches it.
+# By the socket, which the image trusts: only the container's user reaches it.
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" --dbname "$database" <<'SQL'
 -- A statement that fails would otherwise be in the server's log, and some hold a password.
 set log_statement = 'none';

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""An order service: keeps a table of its own of what is under /orders, by consuming a feed.
+"""An order service: keeps its own table of the data below /orders, by consuming a feed.
 
-    orders.py define              declares the feed; once is enough, and more do no harm
+    orders.py define              declares the feed; repetitions change nothing
     orders.py run                 consumes until it is interrupted
-    orders.py run --until-idle    ends when there is nothing more to consume
+    orders.py run --until-idle    ends when no message is left
     orders.py show                prints the table
 
-It may be killed at any moment, and any number of times: each message has its effect exactly once. The recipe is short. A message
-may come more than once, but its id is always the same; so its id and its effect are written in one transaction, and it is
-acknowledged only after that. Who is killed before the commit has done nothing; who is killed behind it is sent the message
-again, finds its id, and only acknowledges.
+A kill of the service at any moment is harmless: each message has its effect exactly once. The recipe is short. The feed may deliver a
+message more than once, but with the same id. So one transaction writes the id and the effect, and the acknowledgement comes after
+it. A service that is killed before the commit has done nothing. A service that is killed after the commit gets the message again,
+finds its id, and only acknowledges it.
 """
 
 import argparse
@@ -33,7 +33,7 @@ create table if not exists seen (message text primary key, at text not null);
 
 
 class Gateway:
-    """The feed's side: a few requests of JSON over HTTP, tried again while the gateway is away."""
+    """The feed's side: a few requests of JSON over HTTP, repeated while the gateway is away."""
 
     def __init__(self, url: str, feed: str, credential: str, ns: str):
         self.base, self.credential, self.ns = f"{url.rstrip('/')}/.feeds/{feed}", credential, ns
@@ -57,7 +57,7 @@ class Gateway:
 
 
 def apply(table: sqlite3.Connection, message: dict) -> bool:
-    """Does what the message says, unless that was done already. One transaction: the id and the effect, or neither."""
+    """Executes a message unless that was done already. One transaction has the id and the effect."""
     with table:
         table.execute("begin immediate")
         known = table.execute("insert or ignore into seen values (?, ?)", (message["id"], message["time"])).rowcount == 0
@@ -89,7 +89,7 @@ def run(gateway: Gateway, table: sqlite3.Connection, consumer: str, until_idle: 
                 return
         done, refused = [], {}
         for message in messages:
-            # What is behind a message that we refuse, of the same order, goes back to the feed with it: nothing overtakes it.
+            # Later messages of the same order return to the feed with a refused one: none overtakes it.
             if message["key"] in refused:
                 continue
             try:
@@ -98,18 +98,18 @@ def run(gateway: Gateway, table: sqlite3.Connection, consumer: str, until_idle: 
             except (AttributeError, TypeError, ValueError, sqlite3.Error) as error:
                 refused[message["key"]] = message["id"], repr(error)
         for id, reason in refused.values():
-            # Not an order as we know them: tried again later, and a dead letter in the end.
+            # Not a valid order: the feed retries it later, and it becomes a dead letter in the end.
             gateway.ask("POST", "/nack", {"ids": [id], "consumer": consumer, "reason": reason})
         if done:
-            # Whatever the answer says of an id: done, or somebody else has it by now and will find that we did it.
+            # The answer for an id does not matter: it is done, or another consumer has it by now and will find the id in the table.
             gateway.ask("POST", "/ack", {"ids": done, "consumer": consumer})
 
 
 def open_table(path: str) -> sqlite3.Connection:
-    # Several of us may share the file: each waits for the others' transactions.
+    # Several consumers may share the file: each waits for the transactions of the others.
     table = sqlite3.connect(path, timeout=30, isolation_level=None)
     table.execute("pragma journal_mode = wal")
-    # A commit is on disk before it is acknowledged to the gateway.
+    # A commit is on disk before the acknowledgement to the gateway.
     table.execute("pragma synchronous = full")
     table.executescript(SCHEMA)
     return table
@@ -128,8 +128,8 @@ def main():
     parser.add_argument("--ns", default="default")
     parser.add_argument("--feed", default="order-service")
     parser.add_argument("--table", default="orders.sqlite", metavar="FILE", help="where the table is kept")
-    # A name of this very process. Under the name of one that was killed we would be taken for it: we would be given what comes behind
-    # the messages that it still holds.
+    # A name of this process. Under the name of a killed process, this one would get the messages after those that the killed one still
+    # holds.
     parser.add_argument("--consumer", default=f"{os.uname().nodename}-{uuid.uuid4().hex[:12]}", metavar="NAME")
     parser.add_argument("--until-idle", action="store_true", help="end when there is nothing more to consume")
     words = parser.parse_args()

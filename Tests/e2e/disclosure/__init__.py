@@ -1,1 +1,1 @@
-"""Who can learn what: callers, worlds that differ in what most of them may not read, and the operations that are tried."""
+"""Tests of disclosure: callers, worlds that differ in a part that most callers may not read, and the operations of these callers."""

@@ -17,7 +17,7 @@ INCREMENT = {".sv": {"increment": 0}}
 
 @dataclass
 class Row:
-    """`requests` as (action, body); `denied` are the indices of those that have to be refused where the caller may not."""
+    """`requests` as (action, body); `denied` are the indices of those that the gateway refuses for a caller without the right."""
 
     name: str
     needs: Needs
@@ -38,12 +38,12 @@ def one(name: str, needs: Needs, action: str, body: dict, path: str = SECRET_PAT
 
 
 def compound(value, places: list[str], digest: str) -> dict:
-    """A compound hash of one range and the empty one behind it."""
+    """A compound hash of one range and the empty range after it."""
     return {"h": node_hash(value), "ch": {"hs": [digest, ""], "ps": places}}
 
 
 def reads() -> list[Row]:
-    # kQE7… is the version 2 hash of a leaf "hello"; whether it fits or not, no more may be learned.
+    # kQE7… is the version 2 hash of a leaf "hello". The answer may not reveal whether it matches.
     leaf = compound(KNOWN, ["/"], "kQE7uvpgdWqH+IH1/0AuDvIfiWI=")
     tree = compound(VALUES["asked"], ["asked"], "LmKmJmXugtGlEGoulMbz86myDNw=")
     return [
@@ -66,7 +66,7 @@ def reads() -> list[Row]:
         one("g of a child", READS, "g", {"q": {}}, f"{SECRET_PATH}/asked"),
         one("g by key", READS, "g", {"q": BY_KEY}),
         one("g by a declared index", READS, "g", {"q": BY_RANK}),
-        # Where it fails for lack of an index it is for lack of permission first.
+        # The missing permission comes before the missing index.
         one("g by no index", REFUSED, "g", {"q": BY_COLOUR}),
         one("g of a malformed query", SAME, "g", {"q": {"l": -1, "vf": "x"}}),
         one("n of what was not listened to", SAME, "n", {}),
@@ -93,7 +93,7 @@ def writes() -> list[Row]:
         one("m here and there", BEYOND, "m", {"d": {"side/x": 1, "vault/place/secret/asked": 2}}, "/"),
         one("m with priorities here and there", BEYOND_SHOWN, "m",
             {"d": {"side/here/.priority": 1, "vault/place/secret/.priority": 2}}, "/"),
-        # Who may write learns whether it was done.
+        # A caller with the right to write learns whether the write succeeded.
         one("p of a priority", COMPARES, "p", {"d": 3}, f"{SECRET_PATH}/.priority"),
         one("m of a priority", COMPARES, "m", {"d": {"secret/.priority": 3}}, PLACE),
         one("p, right hash", COMPARES, "p", {"d": "mine", "h": HASH}),
@@ -107,10 +107,10 @@ def writes() -> list[Row]:
         one("m, wrong hash", WRITES, "m", {"d": {"asked": 1}, "h": WRONG}),
         one("p at the root, wrong hash", BEYOND, "p", {"d": 1, "h": WRONG}, "/"),
         one("m at the root, wrong hash", BEYOND, "m", {"d": {"side/x": 1, "vault/place/secret": 2}, "h": WRONG}, "/"),
-        # Refused twice: those who may not write don't wait in line, either.
+        # The gateway refuses twice: a caller without the right to write does not wait in the queue, either.
         Row("p, wrong and right hash", COMPARES,
             [("p", {"p": SECRET_PATH, "d": "mine", "h": WRONG}), ("p", {"p": SECRET_PATH, "d": "mine", "h": HASH})], (0, 1)),
-        # What they would be told as listeners, they are not.
+        # A caller gets no event of a path that it may not listen to.
         Row("p beside a listen elsewhere", COMPARES,
             [("q", {"p": "hall", "h": ""}), ("p", {"p": SECRET_PATH, "d": "mine", "h": HASH})], (1,)),
         one("o", WRITES, "o", {"d": "mine"}),

@@ -14,7 +14,7 @@ INCREMENT = b'{".sv":{"increment":0}}'
 
 @dataclass
 class Row:
-    """One operation: `path` without .json, parameters, headers; and what it needs."""
+    """One operation: `path` without .json, parameters, headers, and its `needs`."""
 
     name: str
     needs: Needs
@@ -108,7 +108,7 @@ def unconditional() -> list[Row]:
         Row("DELETE with a tag", WRITES, "DELETE", headers=etag_asked),
         Row("DELETE by POST", WRITES, "POST", headers={"X-HTTP-Method-Override": "DELETE"}),
         Row("DELETE at the root", BEYOND, "DELETE", ""),
-        # Answers that tell what a write has become.
+        # Answers that contain the result of a write.
         Row("PUT of an increment", ECHOES, "PUT", body=INCREMENT),
         Row("PUT of an increment, with a tag", ECHOES, "PUT", body=INCREMENT, headers=etag_asked),
         Row("PUT of an increment, silent, with a tag", ECHOES, "PUT", body=INCREMENT,
@@ -120,7 +120,7 @@ def unconditional() -> list[Row]:
 
 
 def conditional() -> list[Row]:
-    """Who may write learns whether it was done. Who may read, too, is shown what is there."""
+    """Conditional writes. A caller with the right to write learns whether the write succeeded; one that may also read gets the value."""
     rows = []
     for method, body in (("PUT", b'"mine"'), ("DELETE", None)):
         rows += [

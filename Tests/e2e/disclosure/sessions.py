@@ -1,4 +1,4 @@
-"""What a caller sees of a script of requests: by WebSocket, and by long polling."""
+"""The observations of a caller for a script of requests: by WebSocket, and by long polling."""
 
 import time
 
@@ -9,7 +9,7 @@ from harness.websocket_polling import PollingClient
 
 
 class BySocket:
-    """One session over a WebSocket; everything that comes is kept in the order in which it came."""
+    """One session over a WebSocket. It keeps all messages in the order of their arrival."""
 
     def __init__(self, world):
         self.client = RealtimeClient(world.gateway.port, world.ns).greet()
@@ -25,7 +25,7 @@ class BySocket:
             while missing:
                 seen.append(self.client.message())
                 missing.discard(seen[-1]["d"].get("r"))
-            # Pushes may follow; they come before the answer to what is asked now.
+            # Pushes may follow; they come before the answer to this request.
             last = self.client.ask("s", {"c": {}})
             while seen[-1]["d"].get("r") != last:
                 seen.append(self.client.message())
@@ -81,7 +81,7 @@ class ByPolling:
 
 
 def numbered(messages: list, numbers: list[int]) -> list:
-    """The messages with requests numbered from 0; that of the barrier is left out."""
+    """The messages with requests numbered from 0, without the answer to the barrier."""
     seen = []
     for message in messages:
         data = message.get("d")

@@ -1,4 +1,4 @@
-"""What is demanded of each row of the table: an operation and a caller, tried in all worlds."""
+"""The requirements for each row of the table: an operation and a caller, in all worlds."""
 
 from dataclasses import dataclass
 
@@ -7,37 +7,37 @@ from .worlds import MARKS, Caller
 
 @dataclass(frozen=True)
 class Needs:
-    """Who is let in (`may`; None where allowed and refused are all the same), and how many kinds of answers the callers see:
-    an administrator several (`shown`), a writer who may not read one, or two where it is done or not by what is there."""
+    """The callers that are allowed (`may`; None if allowed and refused look the same), and the number of distinct answers over the worlds:
+    several for an administrator (`shown`); one for a writer that may not read, or two if the stored value decides about success."""
 
     may: tuple[str, ...] | None
     shown: bool
     writer: int = 1
 
 
-# Its answer shows data.
+# The answer shows data.
 READS = Needs(("reader",), shown=True)
-# Only for who may read, but alike in all worlds.
+# Allowed for readers only, but alike in all worlds.
 REFUSED = Needs(("reader",), shown=False)
-# Its answer shows nothing but what was sent.
+# The answer shows the sent value at most.
 WRITES = Needs(("writer",), shown=False)
-# It is done or not by what is there, which a writer learns, but no more than that.
+# The stored value decides about success. A writer learns this, but no more.
 COMPARES = Needs(("writer",), shown=True, writer=2)
-# Done in no world; who may read is shown what is there instead.
+# Fails in all worlds; a caller that may read gets the stored value instead.
 STALE = Needs(("writer",), shown=True)
-# Its answer shows what has become of a write, to who may read.
+# The answer shows the result of a write to callers that may read.
 ECHOES = Needs(("writer",), shown=True)
-# The same, and it is refused in some worlds.
+# Like ECHOES, but refused in some worlds.
 ECHOES_OR_NOT = Needs(("writer",), shown=True, writer=2)
-# It writes where nobody but an administrator may write all of it; the latter learns nothing, or whether it could be done.
+# Writes to a part that only administrators may write as a whole. They learn nothing, or whether the write is possible.
 BEYOND = Needs((), shown=False)
 BEYOND_SHOWN = Needs((), shown=True)
-# It shows nothing to anybody, be it allowed or refused.
+# The answer shows no stored data, whether the gateway allows or refuses the request.
 SAME = Needs(None, shown=False)
 
 
 def judge(needs: Needs, caller: Caller, seen: dict[str, object], sent: str, is_denial):
-    """Compares what a caller saw in each world. `sent`: their request as text; what they sent themselves is no secret."""
+    """Compares a caller's observations in each world. `sent`: the request as text; values that the caller sent are no secret."""
     kinds = sorted({repr(one) for one in seen.values()})
     if needs.may is not None:
         allowed = caller.administers or caller.name in needs.may

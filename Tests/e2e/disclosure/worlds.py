@@ -1,4 +1,4 @@
-"""Worlds alike but for a part that most callers may not read, one namespace each, and what there is to tell them apart by."""
+"""Worlds that are alike except for a part that most callers may not read, one namespace each, and the means to distinguish them."""
 
 import json
 
@@ -6,7 +6,7 @@ from harness.gateway import SECRET
 from harness.issuer import legacy
 from oracle.hashes import node_hash
 
-# Nobody may read `vault` but readers, and nobody may write it but writers. Administrators may do everything.
+# Only readers may read `vault`, and only writers may write it. Administrators may do both.
 RULES = {"rules": {
     "vault": {".read": "auth.role === 'reader'", ".write": "auth.role === 'writer'",
               "$place": {"secret": {".indexOn": ["rank", ".value"]}}},
@@ -17,10 +17,10 @@ RULES = {"rules": {
 PLACE = "vault/place"
 SECRET_PATH = f"{PLACE}/secret"
 
-# The value that a caller guesses right; it is what is there in the first world only.
+# The value that a caller guesses correctly. Only the first world has it.
 KNOWN = "tango-4711"
 
-# What is at SECRET_PATH, world by world.
+# The value at SECRET_PATH in each world.
 VALUES = {
     "known": KNOWN,
     "other": "uniform-0815",
@@ -28,19 +28,19 @@ VALUES = {
     "number": 4711,
     "asked": {"asked": "tango-4711", "zulu": 1},
     "not asked": {"other": "tango-4711", "zulu": 1},
-    # Over 2,000 rows: another way through the gateway.
+    # More than 2,000 rows take another code path of the gateway.
     "large": {f"key{number:05}": number for number in range(2100)},
     "priority": {".value": KNOWN, ".priority": 7},
     "low rank": {"one": {"rank": 1}, "two": {"rank": 2}},
     "high rank": {"one": {"rank": 8}, "two": {"rank": 9}},
 }
 
-# Texts that only a reader may see: parts of the values, and their tags.
+# Texts that only a reader may get: parts of the values, and their tags.
 MARKS = ["tango", "uniform", "4711", "0815", "zulu", "key00001", *(node_hash(value) for value in VALUES.values() if value)]
 
 
 class Caller:
-    """Somebody with a credential, and what the rules let them do in `vault`."""
+    """A client with a credential, and its rights in `vault`."""
 
     def __init__(self, name: str, role: str | None = None, reads: bool = False, writes: bool = False,
                  administers: bool = False, acts: bool = False):
@@ -60,13 +60,13 @@ class Caller:
 
     @property
     def params(self) -> dict:
-        """The parameters of a REST request of theirs."""
+        """The parameters of a REST request of this caller."""
         if self.acts:
             return {"auth": SECRET, "auth_variable_override": json.dumps({"uid": "stranger"})}
         return {"auth": self.credential} if self.credential else {}
 
     def log_in(self, client):
-        """Logs a realtime client in; what is answered is the same in all worlds."""
+        """Logs a realtime client in; the answer is the same in all worlds."""
         if self.acts:
             client.ok("gauth", {"cred": SECRET, "authvar": {"uid": "stranger"}})
         elif self.administers:
@@ -88,7 +88,7 @@ CALLERS = [
 
 
 class World:
-    """A namespace with one of the values in it. `restore` undoes what callers have done."""
+    """A namespace with one of the values. `restore` reverts the writes of callers."""
 
     def __init__(self, gateway, name: str, ns: str):
         self.gateway, self.name, self.ns = gateway, name, ns
@@ -96,7 +96,7 @@ class World:
         self.tree = {"side": {"here": True}, "hall": {"here": True}, "vault": {"here": True}}
         if VALUES[name] is not None:
             self.tree["vault"]["place"] = {"secret": VALUES[name]}
-        # Something else was there before.
+        # Another value was stored before.
         self.rest.set("", {"vault": {"place": {"secret": f"before {name}"}}})
         self.base = self.reset()
 
@@ -112,12 +112,12 @@ class World:
         return response.seq
 
     def intact(self) -> bool:
-        """Whether what callers may not write is as it was."""
+        """Whether the parts that callers may not write are unchanged."""
         now = [self.rest.value(part, format="export") for part in ("vault", "side")]
         return now == [self.tree["vault"], self.tree["side"]]
 
     def restore(self) -> bool:
-        """Whether anything had been written; undone then."""
+        """Whether a caller has written; reverts the write."""
         if self.head() == self.base:
             return False
         self.base = self.reset()
@@ -132,5 +132,5 @@ NAMESPACES = ",".join(f"world{number}" for number in range(len(VALUES)))
 
 
 def plain(text: str, world: World) -> str:
-    """What was seen, without the world's own name."""
+    """The observed text without the name of the world."""
     return text.replace(world.ns, "WORLD")

@@ -1,1 +1,1 @@
-"""Starts, drives and stops the real programs: nothing here knows what a right answer is (see oracle/)."""
+"""Starts, drives and stops the real programs. The expected answers are in oracle/."""

@@ -1,4 +1,4 @@
-"""How often a program asks for memory, which depends on neither the time nor what else runs (preload/allocations.c)."""
+"""Counts the allocations of a program. Neither time nor other programs affect this count (preload/allocations.c)."""
 
 import os
 import shutil
@@ -33,8 +33,8 @@ class Allocations:
         return struct.unpack("<2Q", self._file.read_bytes())[0]
 
     def each(self, work: Callable[[int], None], count: int = 300, windows: int = 5) -> float:
-        """Allocations of one call of `work`, which is given ever other numbers: the median of some windows of `count` calls, behind one
-        that fills caches and buffers."""
+        """Returns the allocations of one call of `work`: the median of several windows of `count` calls. A first window fills caches and
+        buffers, and does not count. Each call gets another number."""
         found, number = [], 0
         for _ in range(windows + 1):
             before = self.times

@@ -1,4 +1,4 @@
-"""Where the program under test is."""
+"""The path of the program under test."""
 
 import os
 from pathlib import Path

@@ -8,7 +8,7 @@ from .process import run
 
 
 def command(*words, stdin: bytes | None = None, patience: float = 120) -> subprocess.CompletedProcess:
-    """Runs a command to its end, whatever its exit status."""
+    """Runs a command to its end. Any exit status is allowed."""
     return run([pathmirror(), *words], patience, stdin)
 
 
@@ -21,7 +21,7 @@ def succeeds(*words, stdin: bytes | None = None, patience: float = 120) -> str:
 
 
 def objects(text: str) -> list[dict]:
-    """What `--json` prints: one object a line."""
+    """Parses the output of `--json`: one object a line."""
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 

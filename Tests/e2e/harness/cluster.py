@@ -15,7 +15,7 @@ from .waiting import wait_until
 
 
 def postgres_bin() -> Path:
-    """Where initdb and postgres are: the newest that Debian installed, else the search path."""
+    """Returns the folder of initdb and postgres: the newest that Debian installed, else that of the search path."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
     found = str(installed[-1]) if installed else shutil.which("initdb")
     if not found:
@@ -70,12 +70,12 @@ class Cluster:
         return copy
 
     def put_back(self, copy: Path):
-        """The stopped server has what it had when the copy was made."""
+        """Restores the files of the stopped server from a copy."""
         shutil.rmtree(self.data)
         subprocess.run(["cp", "-a", copy, self.data], check=True)
 
     def stop(self, mode: str = "fast"):
-        """Stops in PostgreSQL's words: `fast` rolls back and leaves cleanly, `immediate` crashes."""
+        """Stops the server in PostgreSQL's terms: `fast` rolls back and exits cleanly, `immediate` crashes."""
         identity = {"user": self.user} if self.user else {}
         subprocess.run([postgres_bin() / "pg_ctl", "-D", self.data, "-m", mode, "-w", "-t", "30", "stop"],
                        check=False, capture_output=True, cwd="/", **identity)
@@ -104,6 +104,6 @@ class Cluster:
         return self.url(name)
 
     def drop_database(self, url: str):
-        """Removes what `create_database` has made, whoever is connected."""
+        """Drops a database of `create_database`, and ends the connections to it."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{url.rpartition("/")[2]}" WITH (FORCE)')

@@ -16,7 +16,7 @@ ATTEMPTS = 25
 
 @dataclass
 class Result:
-    """What became of the transactions. Times are seconds."""
+    """The outcome of the transactions. Times are seconds."""
 
     seconds: float = 0
     # How often each transaction was sent until it succeeded.

@@ -1,4 +1,4 @@
-"""An endpoint of webhooks on this machine, which remembers what it was sent and answers as it is told."""
+"""A webhook endpoint on this machine, which records the deliveries and gives the answers that the test chooses."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ from .waiting import PATIENCE, wait_until
 # Made for tests, and used nowhere else.
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 OTHER_SECRET = "whsec_TWZLUTlyOEdLWXFyVHdqVVBEOElMUFpJbzJMYUxhU3c="
-# What a gateway is started with so that it may deliver here.
+# The options of a gateway that delivers to this endpoint.
 OPTIONS = ["--webhook-allow", "127.0.0.1"]
 
 
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Endpoint:
-    """Answers each delivery with what `answer(delivery)` says, or 200. Use as a context."""
+    """Answers each delivery with the result of `answer(delivery)`, or 200. Use as a context."""
 
     def __init__(self, answer=None, host: str = "127.0.0.1"):
         self.answer = answer or (lambda delivery: Answer())
@@ -88,11 +88,11 @@ class Endpoint:
             daemon_threads = True
 
             def shutdown_request(self, request):
-                # Without the shutdown that says goodbye: what is reset shall be seen to be reset.
+                # Closes without a shutdown, so that the peer sees a reset.
                 self.close_request(request)
 
             def handle_error(self, *_):
-                # Gateways are killed while they have a connection here: that is no news.
+                # Gateways are killed while they have a connection here, which is no error.
                 pass
 
         self._server = Server((host, 0), Handler)

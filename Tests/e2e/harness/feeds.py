@@ -13,38 +13,38 @@ from .waiting import PATIENCE, wait_until
 
 OWNER = {"Authorization": "Bearer owner"}
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
-# A deadline that no test reaches, and a backoff that none waits for.
+# A deadline that no test reaches, and a backoff that no test waits for.
 PATIENT = {"ack_deadline": "10m", "backoff": {"first": "1ms", "max": "5ms"}}
 
 
 class Feed:
-    """One feed by name, through one gateway; it need not be there. Answers other than 200 fail the test, but for those of `call`."""
+    """One feed by name, through one gateway; it need not exist. Answers other than 200 fail the test, except those of `call`."""
 
     def __init__(self, rest: Rest, name: str = "orders", ns: str = "default", headers: dict | None = None):
         self.rest, self.name, self.ns = rest, name, ns
         self.headers = OWNER if headers is None else headers
 
     def through(self, rest: Rest) -> "Feed":
-        """The same feed through another gateway."""
+        """Returns the feed through another gateway."""
         return Feed(rest, self.name, self.ns, self.headers)
 
     def named(self, name: str) -> "Feed":
         return Feed(self.rest, name, self.ns, self.headers)
 
     def by(self, headers: dict) -> "Feed":
-        """The same feed with other credentials."""
+        """Returns the feed with other credentials."""
         return Feed(self.rest, self.name, self.ns, headers)
 
     def target(self, what: str = "", **params) -> str:
         return f"/.feeds/{self.name}{what and '/'}{what}?{query_string({'ns': self.ns, **params})}"
 
     def call(self, method: str, what: str = "", body=None, headers: dict | None = None, **params) -> Response:
-        """Any request, whatever its answer. `body` is bytes as they are sent, or a value."""
+        """Sends a request and returns its answer, of any status. `body` is bytes as they are sent, or a value."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         return self.rest.send(method, self.target(what, **params), data, {**self.headers, **(headers or {})})
 
     def ask(self, method: str, what: str = "", body=None, status: int = 200, **params):
-        """As clients do: while no gateway works the feed, as right after it was changed, it is asked again."""
+        """Sends a request, and repeats it as clients do while no gateway works the feed, such as right after a change."""
         end = time.monotonic() + PATIENCE
         while (answer := self.call(method, what, body, **params)).status == 503 and time.monotonic() < end:
             assert answer.headers["Retry-After"], "a 503 says when to come again"
@@ -58,7 +58,7 @@ class Feed:
         return self.ask("PUT", body={"path": path, **definition}, status=status)
 
     def make(self, path: str = "/orders/{order_id}", **definition) -> "Feed":
-        """Makes the feed, which must be new."""
+        """Creates the feed, which must not exist."""
         made = self.apply(path, 201, **definition)
         assert made["created"] is True, made
         return self
@@ -78,10 +78,9 @@ class Feed:
         return self.ask("POST", "pull", given(max=max, wait=wait, consumer=consumer))["messages"]
 
     def next(self, count: int = 1, consumer: str | None = None, patience: float = PATIENCE) -> list[dict]:
-        """Waits until there are so many messages that nobody holds, and pulls them: no more than those.
+        """Waits until `count` messages are free, and pulls exactly those.
 
-        A consumer that holds a message of a key is given no more of that key by another pull, so they are to be there first.
-        """
+        A pull gets no message of a key that a consumer holds, so all messages must exist before the first pull."""
         if count > 1:
             self.wait_for_free(count, patience)
         found: list[dict] = []
@@ -94,7 +93,7 @@ class Feed:
         return found
 
     def wait_for_free(self, count: int, patience: float = PATIENCE):
-        """Waits until so many messages were read from the log and are not held."""
+        """Waits until `count` messages were read from the log and no consumer holds them."""
         begin = time.monotonic()
 
         def are_there():
@@ -108,7 +107,7 @@ class Feed:
         return self.next(1, consumer, patience)[0]
 
     def settle(self, what: str, messages, **members) -> dict:
-        """`ack`, `nack` or `extend` of messages, or of their ids; what became of each."""
+        """Sends `ack`, `nack` or `extend` for messages or ids, and returns the result of each."""
         ids = [message if isinstance(message, str) else message["id"] for message in messages]
         return self.ask("POST", what, given(ids=ids, **members))["results"]
 
@@ -122,10 +121,10 @@ class Feed:
         assert set(results.values()) <= {"done"}, results
 
     def take(self, count: int = 1, consumer: str | None = None, patience: float = PATIENCE) -> list[dict]:
-        """Pulls so many and acknowledges them.
+        """Pulls `count` messages and acknowledges them.
 
-        Right after a change of the feed the acknowledgement may come too late, as the feed is worked anew: then the same come again.
-        """
+        Right after a change of the feed the acknowledgement may be too late, because the gateway restarts the feed. It then delivers the
+        same messages again."""
         messages = self.next(count, consumer, patience)
         left = {id for id, result in self.settle("ack", messages).items() if result != "done"}
         while left:
@@ -133,16 +132,15 @@ class Feed:
         return messages
 
     def drained(self):
-        """Waits until the feed has come to the head and nothing is left to deliver."""
+        """Waits until the feed has read to the head and has nothing left to deliver."""
         wait_until(
             lambda: (status := self.status())["lag_entries"] == 0 and status["pending_messages"] == 0,
             f"{self.name} to be drained", 30)
 
     def has_nothing_else(self, path: str = "orders", but: tuple | list = ()) -> bool:
-        """Whether the next thing that there is to deliver is what is written now: everything before it was considered.
+        """Checks that the next message to deliver is one that this function writes, so that no earlier entry is left to deliver.
 
-        `but`: messages that may come again, as they were acknowledged while the feed was changed.
-        """
+        `but`: messages that may be delivered again, because they were acknowledged while the feed was changed."""
         key = f"sentinel-{uuid.uuid4().hex[:8]}"
         self.rest.set(f"{path}/{key}", {"total": 1_000_000})
         known = {message["id"] for message in but}
@@ -163,12 +161,12 @@ class Feed:
 
 
 def given(**members) -> dict:
-    """What is not None."""
+    """Returns the members that are not None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def told(messages: list[dict]) -> list[tuple]:
-    """(key, event, value) of each: what most tests compare."""
+    """Returns (key, event, value) of each message, which most tests compare."""
     return [(message["key"], message["event"], message.get("value")) for message in messages]
 
 

@@ -1,4 +1,4 @@
-"""Starts `pathmirror dev` and `pathmirror serve`, and stops them with all they started."""
+"""Starts `pathmirror dev` and `pathmirror serve`, and stops them with all of their child processes."""
 
 import http.client
 import json
@@ -30,7 +30,7 @@ class Gateway:
         return self.rest.unique()
 
     def ready(self) -> bool:
-        """Whether it now says that it serves."""
+        """Whether the gateway reports that it is ready."""
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
             connection.request("GET", "/.health/ready")
@@ -41,7 +41,7 @@ class Gateway:
             connection.close()
 
     def metric(self, name: str) -> float:
-        """The value of a metric, now; `name` has the labels, if there are any."""
+        """The current value of a metric. `name` includes the labels, if there are any."""
         text = self.rest.send("GET", "/.metrics").body.decode()
         return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE).group(1))
 
@@ -49,7 +49,7 @@ class Gateway:
         def look():
             if not self.process.running:
                 raise Late(f"{self.process.name} ended with {self.process.child.returncode}:\n{self.process.tail()}")
-            # Its own word first: what answers at the port may be another server.
+            # Reads the gateway's own line first: another server may answer at the port.
             return "pathmirror: ready on " in self.process.stdout() and self.ready()
 
         wait_until(look, f"{self.process.name} to be ready", patience)
@@ -61,7 +61,7 @@ class Gateway:
         return status
 
     def sweep(self):
-        """Ends whatever is left of this gateway, its private PostgreSQL included."""
+        """Ends the processes that are left of this gateway, its private PostgreSQL included."""
         if self.process.running:
             self.process.kill()
         if self.data:
@@ -84,7 +84,7 @@ def start_dev(data: Path, logs: Path, port: int | None = None, *options, name: s
 
 
 def _write(file: Path, text: str):
-    """All at once: a gateway that starts beside this one may be reading it."""
+    """Replaces the file in one step: a gateway that starts at the same time may read it."""
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as new:
         new.write(text)
     os.replace(new.name, file)
@@ -93,10 +93,9 @@ def _write(file: Path, text: str):
 def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: dict | None = OPEN_RULES,
                 port: int | None = None, name: str = "serve", ns: str = "default", env: dict | None = None,
                 wait: bool = True, plain: bool = True, tune: str = "") -> Gateway:
-    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied, and without `plain` it serves TLS only.
+    """Starts `pathmirror serve`. Without `rules` it denies all but administrators, and without `plain` it serves TLS only.
 
-    `tune` changes constants (older.py).
-    """
+    `tune` changes constants (older.py)."""
     port = port or free_port()
     secret = scratch / "admin-secret"
     _write(secret, SECRET + "\n")

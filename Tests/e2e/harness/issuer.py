@@ -38,7 +38,7 @@ def unsigned(claims: dict, **header) -> str:
 
 
 def legacy(uid: str, secret: str, **claims) -> str:
-    """The original's legacy custom token."""
+    """Returns a legacy custom token of Firebase."""
     return hs256({"v": 0, "iat": int(time.time()), "d": {"uid": uid}, **claims}, secret)
 
 
@@ -110,7 +110,7 @@ class Issuer:
 
     @property
     def options(self) -> list[str]:
-        """What a gateway is started with to believe this issuer."""
+        """The options of a gateway that accepts this issuer."""
         return ["--project-id", PROJECT, "--jwks-url", self.url]
 
     def claims(self, uid: str = "ada", lasts: float = 3600, **more) -> dict:

@@ -27,7 +27,7 @@ def ask(rest: Rest, method: str = "GET", headers: dict | None = None, **params) 
 
 
 def ask_all(rest: Rest, headers: dict | None = None, offset: str = "-1", **params) -> list[Response]:
-    """The answers from a place to the log's end."""
+    """Returns the answers from an offset to the end of the log."""
     answers = []
     while True:
         answers.append(answer := ask(rest, headers=headers, offset=offset, **params))
@@ -39,12 +39,12 @@ def ask_all(rest: Rest, headers: dict | None = None, offset: str = "-1", **param
 
 
 def read_all(rest: Rest, headers: dict | None = None, offset: str = "-1", **params) -> list[dict]:
-    """The lines from a place to the log's end."""
+    """Returns the lines from an offset to the end of the log."""
     return [line for answer in ask_all(rest, headers, offset, **params) for line in answer.json()]
 
 
 class LogStream:
-    """One stream of events. Reads when it is asked to, so a test that doesn't ask is a slow client. Use as a context."""
+    """One stream of events. It reads on request only, so a test that does not read is a slow client. Use as a context."""
 
     def __init__(self, port: int, headers: dict | None = None, buffer: int | None = None, offset: str = "-1", **params):
         self.lines = collections.deque()
@@ -66,7 +66,7 @@ class LogStream:
         self.connection.close()
 
     def raw(self) -> str | None:
-        """The next line of text, whatever it is; None at the end."""
+        """The next line of text, of any kind; None at the end."""
         line = self.answer.readline()
         return line.decode().rstrip("\n") if line.endswith(b"\n") else None
 

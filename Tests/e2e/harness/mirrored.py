@@ -40,7 +40,7 @@ class Mirrored:
         return cli.succeeds("mirror", *words, "--database-url", self.url)
 
     def command(self, *words):
-        """Any command, whatever its exit status."""
+        """Runs a command. Any exit status is allowed."""
         return cli.command(*words, "--database-url", self.url)
 
     def run_replay(self, name: str, *words) -> dict:
@@ -53,6 +53,6 @@ class Mirrored:
         return sql.rows(self.url, query)
 
     def caught_up(self):
-        """Waits until every mirror has come to the head."""
+        """Waits until every mirror has reached the head."""
         wait_until(lambda: self.rows(
             "select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0], "the mirrors to catch up", 60)

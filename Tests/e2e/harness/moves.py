@@ -1,4 +1,4 @@
-"""What moves of namespaces are tried with: clients that write and listen meanwhile, and what must hold afterwards."""
+"""Tools for tests of moves of namespaces: clients that write and listen during a move, and the checks after it."""
 
 import contextlib
 import json
@@ -33,15 +33,14 @@ def random_value(dice, depth=0):
 
 
 class Load:
-    """Writers that each count upwards and change random places of `tree`, and a listener that resumes by its ids.
+    """Writers that each count upwards and change random paths of `tree`, and a listener that resumes by its ids.
 
-    A number whose write was not acknowledged is written again, so it may be in the log twice; one that was acknowledged is there
-    at the seq of its answer.
-    """
+    A writer sends a number again if its write was not acknowledged, so the log may have that number twice. The log has each acknowledged
+    number at the seq of its answer."""
 
     def __init__(self, rests, seed, writers=3, pause=0):
-        """`rests` are the namespace through one gateway each; each writer uses one of them, and the others where that is away.
-        `pause` is the longest time between two writes of one writer."""
+        """`rests` are clients of the namespace, one for each gateway. Each writer uses one of them, and another one if that gateway is
+        away. `pause` is the longest time between two writes of one writer."""
         self.rests, self.seed, self.writers, self.pause = rests, seed, writers, pause
         self.stopped = threading.Event()
         # (seq, path, value), and how often each number was sent.
@@ -108,14 +107,15 @@ class Load:
 
     def goes_on(self, writes=30, patience=60):
         before = len(self.acknowledged)
-        wait_until(lambda: len(self.acknowledged) >= before + writes, "writes to go on", patience)
+        wait_until(lambda: len(self.acknowledged) >= before + writes, "writes to continue", patience)
 
     def refusals(self):
         return {status: self.refused.count(status) for status in set(self.refused)}
 
 
 def check(load, home, url, name):
-    """Each acknowledged write is in the log, at its seq, which has no gaps; the tree is what the log says; listeners have missed nothing."""
+    """Checks that the log has each acknowledged write at its seq and has no gaps, that the tree equals the log, and that listeners missed
+    nothing."""
     cli.verify("--database-url", home, "--ns", name)
     entries = dict(sql.log_entries(url, name))
     assert sorted(entries) == list(range(min(entries), max(entries) + 1)), "the log has gaps"
@@ -134,8 +134,8 @@ def check(load, home, url, name):
                 written[key] = written.get(key, 0) + 1
     for key, times in written.items():
         assert times <= load.sent[key], f"{key} was sent {load.sent[key]} times and is there {times} times"
-    # What was counted came to the listener in order: none is left out, and one is there again only where it was written again. A stream
-    # that could not go on where it was begins anew with all of it.
+    # The listener received the numbers in order and without gaps, and twice only if they were written twice. A stream that could not
+    # resume starts again with the whole value.
     last, begins = {}, 0
     for event in load.seen:
         if event.kind != "put":
@@ -169,13 +169,13 @@ def mover(home, name, to, *more):
 
 
 def move(home, name, to, *more):
-    """Moves it; what the command says of it."""
+    """Moves the namespace and returns the report of the command."""
     return json.loads(cli.succeeds("namespace", "move", name, "--to", to, "--json", *more, "--database-url", home))
 
 
 @contextlib.contextmanager
 def held(url, *statements):
-    """Locks of somebody else, until the end."""
+    """Holds the locks of another session until the end of the context."""
     with psycopg.connect(url) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -205,7 +205,7 @@ def interrupted(url, lock, home, name, to):
 
 
 def finished(home, name, to):
-    """Runs the command until it succeeds: the server may take a moment to see that the former mover is gone."""
+    """Runs the command until it succeeds: the server may need a moment to notice that the former mover has ended."""
     def attempt():
         process = mover(home, name, to)
         _, errors = process.communicate(timeout=120)
@@ -219,7 +219,7 @@ def _database(url):
 
 
 def _copy_database(url, source, copy):
-    """Makes `copy` what the database `source` is, whoever is connected to them."""
+    """Makes `copy` a copy of the database `source`, and ends the connections to both."""
     with psycopg.connect(url.rsplit("/", 1)[0] + "/postgres", autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS false')
 
@@ -237,10 +237,10 @@ def _copy_database(url, source, copy):
 
 
 def back_up(url):
-    """Keeps a database as it is; for `restore`."""
+    """Keeps a copy of a database for `restore`."""
     _copy_database(url, _database(url), _database(url) + "_kept")
 
 
 def restore(url):
-    """Puts a database back to what `back_up` has kept."""
+    """Restores a database from the copy of `back_up`."""
     _copy_database(url, _database(url) + "_kept", _database(url))

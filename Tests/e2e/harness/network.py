@@ -1,4 +1,4 @@
-"""A client's network that can be cut without a word: a namespace of its own, joined to ours by a pair of interfaces."""
+"""A client's network that can be cut without a notice: a network namespace of its own, joined to ours by a pair of interfaces."""
 
 import ctypes
 import os
@@ -32,7 +32,7 @@ class Network:
 
     @contextmanager
     def inside(self):
-        """What this thread opens now, it opens on the client's side."""
+        """Sockets that this thread opens in this context are on the client's side."""
         libc = ctypes.CDLL(None, use_errno=True)
         with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as there:
             if libc.setns(there.fileno(), _CLONE_NEWNET):
@@ -43,7 +43,7 @@ class Network:
                 libc.setns(home.fileno(), _CLONE_NEWNET)
 
     def cut(self):
-        """From now on packets vanish, both ways."""
+        """Drops all packets from now on, in both directions."""
         _run("ip", "-n", self.name, "link", "set", self._theirs, "down")
 
     def close(self):
@@ -53,7 +53,7 @@ class Network:
 
 @contextmanager
 def network():
-    """None where this machine doesn't let us make one."""
+    """Returns None if this machine does not allow a network namespace."""
     made = Network()
     try:
         made.open()

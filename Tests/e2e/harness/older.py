@@ -1,7 +1,7 @@
-"""What gateways are started with: options, and the constants that a test changes (PATHMIRROR_TUNE, see CONTRIBUTING.md).
+"""The arguments of gateways: options, and the constants that a test changes (PATHMIRROR_TUNE, see CONTRIBUTING.md).
 
-Comparisons and updates also start programs of before options had units. They get the same values under the names that they know.
-"""
+Comparisons and updates also start programs that are older than the units of options. They get the same values under the names of their
+version."""
 
 import functools
 import re
@@ -9,7 +9,7 @@ import subprocess
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000,
           "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "": 1}
-# The option of then, and what its value is divided by.
+# The former option, and the divisor for its value.
 _OPTIONS = {
     "--clock-skew": ("--clock-skew-s", 1000), "--hsts-max-age": ("--hsts-max-age-s", 1000), "--max-body": ("--max-body-bytes", 1),
     "--max-user-body": ("--max-user-body-bytes", 1), "--request-memory": ("--memory-bytes", 1), "--stream-buffer": ("--sse-buffer-bytes", 1),

@@ -28,7 +28,7 @@ READING = re.compile(r"(cat|head|sort|tail) [^|>&;]+"
 
 
 class PageError(AssertionError):
-    """A page differs from what the program does."""
+    """A page differs from the behaviour of the program."""
 
 
 @dataclass
@@ -114,14 +114,13 @@ def replacing(words: dict[str, str], text: str) -> str:
 
 
 class Reader:
-    """A person who follows a page in one shell and one folder."""
+    """A reader who follows a page in one shell and one folder."""
 
     def __init__(self, folder: Path, environment: dict[str, str], replaced: dict[str, str], before_each: Callable[[], None], patience: float = 15.0):
         """`replaced` maps texts of the page to the texts that this run uses instead, such as addresses.
 
         `before_each` runs before each command, and waits for the work of the gateway that ends before a person types the next one.
-        `patience` limits the seconds until a block that reads prints what the page shows, and until programs end that were stopped.
-        """
+        `patience` limits the seconds until a block that reads prints the output of the page, and until stopped programs end."""
         self.folder, self.environment, self.replaced, self.before_each, self.patience = folder, environment, replaced, before_each, patience
         self.state, self.place = folder / ".shell", folder / ".folder"
         self.state.write_text("")

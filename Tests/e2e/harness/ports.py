@@ -1,4 +1,4 @@
-"""Free TCP ports for servers that are told where to listen."""
+"""Free TCP ports for servers that get a fixed port."""
 
 import collections
 import os
@@ -8,13 +8,14 @@ import socket
 # Below the kernel's ephemeral range, so that no outgoing connection takes the port before the server does.
 _dice = random.Random(os.urandom(8))
 
-# Until a server listens at its port, nothing shows other test processes that it is given away. A UDP socket at the same number does,
-# for as long as this process lives; nothing here speaks UDP. Only so many are kept: servers of older ones listen by now, or have ended.
+# Until a server listens at its port, other test processes cannot see that the port is reserved. A UDP socket at the same number shows it
+# while this process lives; no program here uses UDP. Only the newest sockets are kept: servers with older ports already listen, or have
+# ended.
 _given = collections.deque(maxlen=200)
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on now, and that is given to nobody else of these tests."""
+    """Returns a port of 127.0.0.1 without a listener. No other test process gets the same one."""
     for _ in range(200):
         port = _dice.randrange(15_000, 32_000)
         mine = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -22,7 +22,7 @@ def _end_with_parent():
 
 
 def _environment(changes: dict | None) -> dict:
-    """The environment of programs: without the tests' own variables, which a gateway would warn of."""
+    """The environment of programs, without the variables of the tests, which would make a gateway print warnings."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith("PATHMIRROR_")}, **(changes or {})}
 
 
@@ -60,7 +60,7 @@ class Process:
         """Waits until a line of standard output matches."""
 
         def look():
-            # Asked first: what it writes as it ends is in the file that is read then.
+            # Looks at the process first, so that the file includes the last output of a process that has ended.
             has_ended = not self.running
             found = re.search(pattern, self.stdout(), re.MULTILINE)
             if found:
@@ -83,7 +83,7 @@ class Process:
             os.kill(self.pid, number)
 
     def freeze(self):
-        """Stops it where it is, and returns when none of its threads goes on; `send(signal.SIGCONT)` lets it."""
+        """Stops the process and returns once all of its threads have stopped. `send(signal.SIGCONT)` continues it."""
         self.send(signal.SIGSTOP)
         wait_until(lambda: all(self._state(task) in "TZX" for task in Path(f"/proc/{self.pid}/task").iterdir()), "all threads to stop", 10, 0.005)
 
@@ -95,7 +95,7 @@ class Process:
             return "X"
 
     def stop(self, number: int = signal.SIGTERM, patience: float = PATIENCE) -> int:
-        """Asks politely and waits; a program that does not listen is killed and the test told."""
+        """Sends a signal and waits for the end. A program that does not end is killed, and the test fails."""
         self.send(number)
         try:
             return self.wait(patience)
@@ -104,7 +104,7 @@ class Process:
             raise
 
     def kill(self):
-        """kill -9 of this very process, none of its children."""
+        """Kills this process with SIGKILL, without its children."""
         self.send(signal.SIGKILL)
         self.child.wait()
 

@@ -1,4 +1,4 @@
-"""Stands between a gateway and PostgreSQL: loses what a network can lose, and leads elsewhere after a failover."""
+"""A proxy between a gateway and PostgreSQL: it loses data as a network can, and leads to another server after a failover."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ def _end(*ends: socket.socket):
 
 
 class Proxy:
-    """Listens on `port` and passes everything on, until it is told to lose something. Use as a context."""
+    """Listens on `port` and forwards everything until a test makes it lose data. Use as a context."""
 
     def __init__(self, server_port: int):
         self._server_port = server_port
@@ -43,7 +43,7 @@ class Proxy:
         self.cut()
 
     def lose_answer(self, text: bytes, patience: float = PATIENCE):
-        """Waits for an answer of the server with this in it, which does not arrive, and cuts all connections then."""
+        """Waits for an answer of the server that contains a text, drops this answer, and then cuts all connections."""
         self._lost.clear()
         self._wanted = text
         if not self._lost.wait(patience):
@@ -51,11 +51,11 @@ class Proxy:
         self.cut()
 
     def deafen(self, text: bytes):
-        """From now on who is sent something with this in it by the server hears nothing more, and is not cut off."""
+        """Drops all further data of the server on a connection whose answer contains `text`, without closing the connection."""
         self._unheard = text
 
     def hold(self, text: bytes):
-        """From now on who is sent something with this in it by the server gets it, and what comes behind it, when `let_go` says so."""
+        """Holds back the answer that contains `text`, and all data after it on that connection, until `let_go` releases them."""
         self._held = text
         self._is_held.clear()
 
@@ -64,17 +64,17 @@ class Proxy:
         self._is_held.set()
 
     def switch(self, server_port: int):
-        """From now on leads to another server; the connections there are end."""
+        """Leads to another server from now on, and ends the current connections."""
         self._server_port = server_port
         self.cut()
 
     def swallow(self, swallows: bool = True):
-        """From now on takes in everybody and whatever they send, and passes nothing on, in either direction. A connection
-        that has lost something loses everything, also when others are served again."""
+        """Accepts all connections and their data from now on, and forwards nothing in either direction. A connection that has lost data
+        loses all of it, even once others are served again."""
         self._swallows = swallows
 
     def cut(self):
-        """Ends the connections there are."""
+        """Ends the current connections."""
         with self._lock:
             ends, self._sockets = self._sockets, []
         _end(*ends)

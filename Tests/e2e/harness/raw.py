@@ -1,4 +1,4 @@
-"""HTTP by hand over a socket, for what a polite client would never send."""
+"""HTTP by hand over a socket, for requests that a well-behaved client never sends."""
 
 import http.client
 import io
@@ -94,7 +94,7 @@ def closed_by_server(plain: socket.socket) -> bool:
 
 
 def answer_or_close(plain: socket.socket) -> int | None:
-    """The status of what the server says before it closes; None when it only closes."""
+    """Returns the status that the server sends before it closes, or None if it only closes."""
     data = b""
     try:
         while b"\r\n\r\n" not in data:

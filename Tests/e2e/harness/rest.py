@@ -13,7 +13,7 @@ _UNSET = object()
 
 @dataclass
 class Response:
-    """What came back, whole."""
+    """A complete response."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -71,7 +71,7 @@ class Rest:
         """One exchange at a target written out by the caller."""
         connection = getattr(self._mine, "connection", None)
         if connection is not None and time.monotonic() - self._mine.used > 20:
-            # The server may close a connection that was idle for long, just when we use it.
+            # The server may close a connection that was idle for long at the moment of our request.
             self.close()
             connection = None
         self._mine.used = time.monotonic()
@@ -116,13 +116,13 @@ class Rest:
         return self._call("DELETE", path, _UNSET, None, headers, params)
 
     def value(self, path: str = "", **params):
-        """The value now there; anything but 200 fails the test."""
+        """The current value; a status other than 200 fails the test."""
         response = self.get(path, **params)
         assert response.status == 200, f"GET {path}: {response.status} {response.body[:300]!r}"
         return response.json()
 
     def set(self, path: str = "", value=None, **params) -> Response:
-        """Writes, and fails the test unless that is acknowledged."""
+        """Writes, and fails the test unless the server acknowledges the write."""
         response = self.put(path, value, **params)
         assert response.status == 200, f"PUT {path}: {response.status} {response.body[:300]!r}"
         return response

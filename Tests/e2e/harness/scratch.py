@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def unprivileged_user() -> str | None:
-    """Whom PostgreSQL runs as when the tests run as root (PostgreSQL refuses root); None: as ourselves."""
+    """The user that runs PostgreSQL if the tests run as root, which PostgreSQL refuses; None for the current user."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

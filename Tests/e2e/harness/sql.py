@@ -30,14 +30,14 @@ def head(database_url: str, ns: str = "default") -> int:
 
 
 def log_entries(database_url: str, ns: str = "default") -> list[tuple[int, dict]]:
-    """(seq, changes) of every entry still there, in order."""
+    """(seq, changes) of every entry of the log, in order."""
     found = rows(database_url, "SELECT l.seq, l.changes::text FROM pathmirror.log l JOIN pathmirror.namespace n "
                  "ON n.id = l.namespace_id WHERE n.name = %s ORDER BY l.seq", ns)
     return [(seq, json.loads(changes)) for seq, changes in found]
 
 
 def forget_up_to(database_url: str, last: int, ns: str = "default"):
-    """Retention by hand: entries up to `last` are no longer there."""
+    """Retention by hand: removes the entries up to `last`."""
     execute(database_url,
             f"DELETE FROM pathmirror.log WHERE seq <= {last} AND namespace_id = "
             f"(SELECT id FROM pathmirror.namespace WHERE name = '{ns}')",

@@ -1,4 +1,4 @@
-"""A listener over server-sent events that remembers what it got and folds it into a value."""
+"""A listener over server-sent events that records the events and folds them into a value."""
 
 import http.client
 import json
@@ -43,7 +43,7 @@ class Event:
 
     @property
     def change(self) -> tuple:
-        """(kind, path, data): what most tests compare."""
+        """Returns (kind, path, data), which most tests compare."""
         return (self.kind, self.path, self.data)
 
 
@@ -73,13 +73,13 @@ class Listener:
             body = answer.read()
             self._connection.close()
             raise Refused(answer.status, body)
-        # From here on only the server or close() ends it: a quiet stream is a good stream.
+        # Only the server or close() ends the stream from here on: silence is no error.
         self._socket = self._connection.sock or answer.fp.raw._sock
         self._socket.settimeout(None)
         self._answer = answer
         self.events: list[Event] = []
         self.keep_alives = 0
-        # What a resumed stream goes on from.
+        # The id that a resumed stream continues from.
         self.value = value
         self.ended = False
         self.last_id = last_event_id

@@ -18,7 +18,7 @@ PACKAGE = REPOSITORY / "examples" / "swift"
 
 @functools.cache
 def built() -> Path:
-    """Where the programs are. Several processes of one test run build once."""
+    """Builds the programs and returns their folder. Several processes of one test run build once."""
     (PACKAGE / ".build").mkdir(exist_ok=True)
     with open(PACKAGE / ".build" / "tests.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -28,7 +28,7 @@ def built() -> Path:
 
 
 class App:
-    """A running example. What it writes to its terminal is `output`."""
+    """A running example. `output` has its output to the terminal."""
 
     def __init__(self, name: str, *arguments):
         here, there = pty.openpty()
@@ -60,7 +60,7 @@ class App:
         """Waits until so many lines match from their beginning, and returns them."""
 
         def look():
-            # Asked first, and until all has been read: what it writes as it ends is in the output then.
+            # Looks at the process first and waits for the reader, so that `output` includes the last output.
             has_ended = self.child.poll() is not None and not self._reader.is_alive()
             lines = [line for line in self.output.split("\n")[:-1] if re.match(pattern, line)]
             if len(lines) < count and has_ended:
@@ -73,7 +73,7 @@ class App:
             raise Late(f"{late}\n{self.output}") from None
 
     def end(self):
-        """As a user does who has typed all."""
+        """Closes the input, as a user does after the last line."""
         self.child.stdin.close()
         assert self.child.wait(20) == 0, self.output
 

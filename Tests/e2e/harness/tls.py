@@ -1,4 +1,4 @@
-"""Certificates for tests, and a way for clients that know no TLS to speak it."""
+"""Certificates for tests, and TLS for clients that only speak plain text."""
 
 import ipaddress
 import select
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Issues certificates for this machine. `file` is what clients trust."""
+    """Issues certificates for this machine. Clients trust `file`."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -63,7 +63,7 @@ class Pair:
         return ["--tls-certificate", self.certificate, "--tls-key", self.key]
 
     def replace(self, days: int = 30) -> int:
-        """Writes new ones, one file after the other; the new serial number."""
+        """Writes a new certificate and key, one file after the other; returns the new serial number."""
         certificate, key, serial = self.authority.issue(days)
         for file, data in ((self.certificate, certificate), (self.key, key)):
             new = file.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""WebSocket frames by hand over a socket: what a good client sends, and what none would."""
+"""WebSocket frames by hand over a socket: valid ones, and ones that no client sends."""
 
 import base64
 import hashlib
@@ -158,7 +158,7 @@ class WebSocket:
         self.write(frame(payload, opcode, **options))
 
     def write(self, data: bytes):
-        """Bytes as they are."""
+        """Sends bytes unchanged."""
         self.plain.settimeout(PATIENCE)
         self.plain.sendall(data)
 
@@ -172,7 +172,7 @@ class WebSocket:
                 return closed.code
 
     def close(self):
-        """A close in order, as a browser does it."""
+        """Closes with a close frame, as a browser does."""
         try:
             self.send(struct.pack(">H", 1000), CLOSE)
         except OSError:
@@ -180,10 +180,10 @@ class WebSocket:
         self.plain.close()
 
     def drop(self):
-        """The end of the TCP connection without a close frame."""
+        """Ends the TCP connection without a close frame."""
         self.plain.close()
 
     def reset(self):
-        """A TCP reset."""
+        """Resets the TCP connection."""
         self.plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.plain.close()

@@ -1,4 +1,4 @@
-"""A realtime client that takes one message at a time: what was sent, and in what order, is the test's to see."""
+"""A realtime client that receives one message at a time, so that a test sees the messages and their order."""
 
 import json
 import time
@@ -22,7 +22,7 @@ def cut(text: str, size: int = SEGMENT) -> list[str]:
 
 
 class RealtimeClient:
-    """One session. Requests are numbered from 1; `pushes` holds what was pushed and not yet taken."""
+    """One session. It numbers requests from 1; `pushes` holds the pushes that the test has not read yet."""
 
     def __init__(self, port: int, ns: str | None = None, ls: str | None = None, headers: dict | None = None,
                  extra: str = "", receive_buffer: int | None = None, address: str = "127.0.0.1"):
@@ -96,7 +96,7 @@ class RealtimeClient:
         return self.number
 
     def answer(self, number: int, patience: float = PATIENCE) -> dict:
-        """The answer to a request. What was pushed before it is in `pushes` then."""
+        """Waits for the answer to a request. Pushes before the answer are then in `pushes`."""
         deadline = time.monotonic() + patience
         while number not in self.answers:
             self._take(deadline - time.monotonic())
@@ -130,14 +130,14 @@ class RealtimeClient:
         return self.pushes.popleft()
 
     def pushed(self) -> list[dict]:
-        """What has been pushed so far: everything that came before the answer to a request that changes nothing."""
+        """Returns the pushes so far: those before the answer to a request that changes nothing."""
         self.ok("s", {"c": {}})
         found = list(self.pushes)
         self.pushes.clear()
         return found
 
     def push_until(self, condition, patience: float = PATIENCE) -> dict:
-        """Passes pushes over until one fits."""
+        """Skips pushes until one fits."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             push = self.push(deadline - time.monotonic())
@@ -165,7 +165,7 @@ def merge(path: str, data, tag: int | None = None) -> dict:
 
 
 class Holder:
-    """What a client holds of one listen, strictly by the rules of the SDKs: what it should not be sent, it doesn't use."""
+    """The value that a client holds of one listen, strictly by the rules of the SDKs: it ignores pushes that it should not get."""
 
     def __init__(self, path: str, tag: int | None = None):
         self.path, self.tag = path.strip("/"), tag

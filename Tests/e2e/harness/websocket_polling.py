@@ -14,13 +14,13 @@ PIECE = 1840
 
 
 class PollingClient:
-    """One session over `/.lp`. `messages` has what came, in order of the response numbers."""
+    """One session over `/.lp`. `messages` has the received messages in order of the response numbers."""
 
     def __init__(self, port: int, ns: str | None = None, ls: str | None = None, callback: str = "1"):
         self.port, self.ns = port, f"&ns={ns}" if ns else ""
         self.serial, self.segment = 1000, 0
         self.expected = 0
-        # Responses by their numbers that came before their turn.
+        # Responses that came before their turn, by number.
         self.early: dict[int, list] = {}
         self.messages: list[dict] = []
         self.closed = False
@@ -44,13 +44,13 @@ class PollingClient:
             connection.close()
 
     def hold(self) -> http.client.HTTPConnection:
-        """Begins a poll whose answer nobody reads."""
+        """Starts a poll and leaves its answer unread."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", f"/.lp?id={self.id}&pw={self.password}{self.ns}")
         return connection
 
     def take(self, script: str):
-        """What a browser does with a response."""
+        """Handles a response as a browser does."""
         calls = [match for match in re.finditer(r"^pRTLPCB\((\d+),(\[.*\])\);?$", script.replace("pRTLPCB(0,[\n", "pRTLPCB(0,["), re.M)]
         for call in calls:
             number = int(call[1])
@@ -81,7 +81,7 @@ class PollingClient:
         deadline = time.monotonic() + PATIENCE
         for index, piece in enumerate(pieces):
             if index < len(pieces) - 1:
-                # Not the last: nothing comes yet, so the request would be held; a later one lets it go.
+                # Does not wait for the last poll: it has no answer yet, and a later request ends it.
                 threading.Thread(target=self.poll, args=(piece,)).start()
             else:
                 self.poll(piece)

@@ -1,1 +1,1 @@
-"""What `campaign_mirrors.py` is made of: the dice, the world that breaks, what is found in tables, and the comparison."""
+"""The parts of `campaign_mirrors.py`: the dice, the world with its faults, the contents of tables, and the comparison."""

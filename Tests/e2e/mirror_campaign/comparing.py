@@ -1,4 +1,4 @@
-"""Whether a table is what the oracle says, to the last column."""
+"""Compares tables with the oracle, up to the last column."""
 
 import json
 from collections import Counter
@@ -11,11 +11,11 @@ from .stored import Stored, as_json, cell
 
 
 class Difference(AssertionError):
-    """A table is not what its definition and the log say."""
+    """A table differs from the oracle's result for its definition and the log."""
 
 
 class Comparison:
-    """Compares the mirrors of one database, time and again; what was worked out of histories is kept between."""
+    """Compares the mirrors of one database repeatedly, and keeps the computed histories between comparisons."""
 
     def __init__(self, log: Log, place):
         self.log, self.place, self.known, self.compared = log, place, {}, Counter()
@@ -36,7 +36,7 @@ class Comparison:
             self._wrong(found, key, wanted, got)
 
     def _rows(self, found, wanted):
-        """The same keys, by which the rest is compared."""
+        """Checks that both have the same keys, and then compares the rows."""
         for key in wanted.keys() ^ found.rows.keys():
             self._wrong(found, key, "a row" if key in wanted else "no row", found.rows.get(key, "none"))
 
@@ -52,10 +52,11 @@ class Comparison:
         self._same(found, "the view mirror_misfit", sorted(views - found.misfits), sorted(found.misfits - views))
 
     def _updated(self, found, key, row, filled):
-        """A row's entry is one that there was, and the time is its, or that of an earlier one where the row may be as the table was filled from the tree."""
+        """Checks that the entry of a row exists, and that the row has its time. A row may have the time of an earlier entry if the table
+        was filled from the tree."""
         if not 1 <= row["_seq"] <= found.seq:
             self._wrong(found, key, f"a _seq from 1 to {found.seq}", row["_seq"])
-        # Nobody knows the time of an entry that was pruned when the table was made.
+        # The time of an entry that was pruned before the table was filled is unknown.
         if row["_updated_at"] is not None:
             last = self.log.entries[row["_seq"]].at
             self._same(found, (key, "_updated_at"), min(last, row["_updated_at"]) if filled else last, row["_updated_at"])
@@ -75,7 +76,7 @@ class Comparison:
         self._errors(found, errors)
 
     def _worked_out(self, found) -> History:
-        """Goes on with what was worked out of this very definition."""
+        """Continues with the history that was computed for the same definition."""
         definition = frozen(found.definition)
         known = self.known.get(found.id)
         if not known or known[0] != definition or known[1].begins != found.begins or known[1].seq > found.seq:
@@ -95,7 +96,7 @@ class Comparison:
         self._errors(found, {error for error in history.all_errors() if error[1] == ""})
 
     def _versions_of_records(self, found, history):
-        """`pathmirror.mirror_version`, of which the table would be made anew."""
+        """Compares `pathmirror.mirror_version`, from which a rebuild fills the table."""
         wanted = {("/".join(map(str, keys)), seq): (seq < history.begins, author, frozen(record)) for (keys, seq), (author, record) in history.versions.items()}
         got = {place: (begin, author, frozen(loads(record)) if record else "null") for place, (begin, author, record) in found.versions.items()}
         for place in wanted.keys() | got.keys():
@@ -113,7 +114,7 @@ class Comparison:
                 self._same(found, (place, member), wanted, got)
 
     def _versions(self, found, history):
-        """The view over the table of changes."""
+        """Compares the view over the table of changes."""
         self._same(found, "versions", sorted(map(str, history.changes)), sorted(map(str, found.states)))
         ends, newest = {}, {}
         for keys, seq in sorted(history.changes, key=lambda place: place[1]):

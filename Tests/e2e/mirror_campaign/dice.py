@@ -15,7 +15,7 @@ TYPES = ["text", "bigint", "double precision", "numeric", "boolean", "timestampt
 DEFAULTS = {"text": "none", "bigint": 7, "double precision": 0.5, "numeric": "1.25", "boolean": True, "timestamptz": "2020-01-01",
             "date": "2020-01-01", "uuid": "00000000-0000-0000-0000-000000000001"}
 PATTERNS = ["/a/{k}", "/{j}/{k}", "/{k}/a", "/a/{k}/b", "/a/{j}/items/{k}", "/{i}/{j}/{k}", "/b/{j}/{k}", "/{k}", "/e\u0301/{k}"]
-# Which histories beside each other, which part of the tree, whether every record makes a row, and the database it is in.
+# For each mirror: its histories, its part of the tree, whether every record makes a row, and its database.
 MIRRORS = {
     "plain": {"path": "/a/{k}"},
     "children": {"path": "/a/{j}/items/{k}", "keys": {"k": "bigint"}},
@@ -73,7 +73,7 @@ class Dice(random.Random):
         return column
 
     def definition(self, name: str, path: str | None, other: str) -> dict:
-        """A definition of one of MIRRORS, at a place if that must stay."""
+        """A definition of one of MIRRORS, at `path` if the path may not change."""
         wanted = MIRRORS[name]
         is_part = not wanted.get("all")
         definition = {"name": name, "path": path or wanted.get("path") or self.choice(PATTERNS),
@@ -92,9 +92,9 @@ class Dice(random.Random):
         return definition
 
     def write(self) -> tuple[str, str, object]:
-        """Method, path and value of a write."""
+        """The method, path and value of a write."""
         kind = self.randrange(10)
-        # Seldom all of it, or there would never be much.
+        # Writes of the whole tree are rare, or the tree stays small.
         least = 0 if self.random() < 0.005 else 1 if self.random() < 0.04 else 2
         if kind == 0:
             return "DELETE", self.path(max(1, least), 4), None

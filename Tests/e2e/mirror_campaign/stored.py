@@ -1,4 +1,4 @@
-"""What the tables of a database hold, read in one snapshot, and in forms that tell apart what is not the same."""
+"""The contents of the tables of a database, read in one snapshot, in forms that distinguish values that Python takes for equal."""
 
 import datetime
 import functools
@@ -33,12 +33,12 @@ def shown(value):
 
 
 def cell(value, kind: str):
-    """What a column should show, or does."""
+    """The text of a column's value, for the expected and the stored value."""
     return shown(float(value) if kind == "double precision" and value is not None else value)
 
 
 def as_json(value, kind: str):
-    """What `to_jsonb` should make of a cell."""
+    """The expected result of `to_jsonb` for a cell."""
     if isinstance(value, datetime.datetime):
         text = value.replace(tzinfo=None).isoformat()
         return f"{text.rstrip('0') if '.' in text else text}+00:00"
@@ -48,7 +48,7 @@ def as_json(value, kind: str):
 
 
 class Stored:
-    """One mirror's table, its place in the log, and its errors."""
+    """The table of one mirror, its position in the log, and its errors."""
 
     def __init__(self, connection, namespace, mirror, generation, definition, seq, begins):
         self.definition, self.seq, self.begins, self.id = definition, seq, begins, (mirror, definition["name"])
@@ -64,7 +64,7 @@ class Stored:
         ours = {None: ["_seq", "_updated_at", "_misfits"], "latest": ["_seq", "_updated_at", "_misfits", "_deleted_at"],
                 "changes": ["_seq", "_at", "_operation", "_uid", "_admin", "_via", "_old", "_new", "_misfits"]}[self.keeps]
         self.rows = self._read(connection, self.table, None if self.keeps == "changes" else list(self.shape.types), ours)
-        # What the view of versions says of a table of changes.
+        # The rows of the view of versions over a table of changes.
         self.states = self._read(
             connection, self._view(), list(self.shape.types),
             ["_seq", "_valid_from", "_valid_to", "_current", "_deleted", "_uid", "_admin", "_via", "_misfits"]) if self.keeps == "changes" else {}
@@ -93,7 +93,7 @@ class Stored:
 
 
 def read(connection) -> list[Stored]:
-    """Every mirror whose table this database has; the transaction is one snapshot."""
+    """Reads every mirror whose table is in this database; the transaction is one snapshot."""
     set_json_loads(_DECIMALS, connection)
     if not connection.execute("select to_regclass('pathmirror.mirror_cursor')").fetchone()[0]:
         return []
@@ -103,7 +103,7 @@ def read(connection) -> list[Stored]:
 
 
 def snapshot(url: str, work):
-    """Runs `work` with a connection that sees one moment; None where the database does not answer."""
+    """Runs `work` with a connection that reads one snapshot; returns None if the database does not answer."""
     try:
         with psycopg.connect(url) as connection:
             connection.execute("set transaction isolation level repeatable read")

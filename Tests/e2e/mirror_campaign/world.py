@@ -1,4 +1,4 @@
-"""Two gateways, mirrors of every kind in two databases, writers by several doors, and what happens to all of them."""
+"""Two gateways, mirrors of every kind in two databases, writers over several protocols, and the faults."""
 
 import http.client
 import json
@@ -53,7 +53,7 @@ class World:
     # MARK: Writers
 
     def by_rest(self, requests):
-        """Whether a write is done or not may stay unknown: the log knows."""
+        """Writes. The outcome may stay unknown: the log has it."""
         for number, (method, path, value) in enumerate(requests):
             gateway = self.gateways[number % 2]
             body = None if method == "DELETE" else json.dumps(value).encode()
@@ -76,7 +76,7 @@ class World:
                 self.statuses[f"sql {error.sqlstate or 'connection'}"] += 1
 
     def by_socket(self, requests):
-        """A session for each few writes, as the gateway may be gone."""
+        """Opens a session for a few writes each, because the gateway may be gone."""
         for start in range(0, len(requests), 5):
             try:
                 with RealtimeClient(self.gateways[self.dice_of_sockets.randrange(2)].port) as client:
@@ -92,7 +92,7 @@ class World:
         return wait_until(lambda: snapshot(url, work), "PostgreSQL to answer", 60)[0]
 
     def check(self):
-        """Nobody writes: mirrors that are not paused come to the head, and all tables are as they should be."""
+        """Waits without writes until all mirrors that are not paused have reached the head, and compares all tables."""
         self.query(self.urls[0], self.log.read)
         paused = {row[0] for row in self.query(self.urls[0], lambda connection: connection.execute(
             "select id::text from pathmirror.mirror where is_paused").fetchall())}
@@ -112,7 +112,7 @@ class World:
         if not self.command("log", "verify").stdout.startswith("clean"):
             raise Difference(f"{self.place()}: {self.command('log', 'verify').stdout}")
 
-    # MARK: What happens
+    # MARK: Faults and changes
 
     def command(self, *words, must=False):
         finished = cli.command(*words, "--database-url", self.urls[0], patience=180)
@@ -126,7 +126,7 @@ class World:
         definition = self.dice.definition(name, self.paths.get(name), self.urls[1])
         keeps = {"history", "keeps", "deleted"} & definition.keys()
         if keeps:
-            # A history has its path for good.
+            # The path of a history cannot change.
             self.paths[name] = definition["path"]
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(definition))
@@ -147,11 +147,11 @@ class World:
             self.counts["commands killed"] += 1
 
     def some(self) -> str:
-        """A mirror, or a history beside one."""
+        """The name of a mirror, or of a history beside one."""
         return self.dice.choice([*MIRRORS, "kept_changes", "kept_children_changes", "soft_part_changes"])
 
     def changeable(self) -> str:
-        # Where rows stay, what makes one may not change: removed ones could come with other values.
+        # The conditions of a row may not change where rows stay: removed ones could come with other values.
         return self.dice.choice([name for name in MIRRORS if name != "soft_part"])
 
     def applied(self):
@@ -170,7 +170,7 @@ class World:
         self.apply(name)
 
     def dropped_history(self):
-        """Only a history: made again, it begins with what the log has then."""
+        """Drops a history only: once it is created again, it begins with the current entries of the log."""
         history = self.dice.choice(["kept_changes", "kept_children_changes", "soft_part_changes"])
         self.command("mirror", "drop", history, "--yes")
         name = history.rpartition("_")[0]
@@ -204,7 +204,7 @@ class World:
         self.counts["sessions ended"] += len(self.sessions("pg_terminate_backend(pid)"))
 
     def killed_session(self):
-        """kill -9 of a server process that writes mirrors: PostgreSQL then ends all others and recovers."""
+        """Kills a server process that writes mirrors with SIGKILL: PostgreSQL then ends all others and recovers."""
         found = sorted(self.sessions("pid"))
         if found:
             try:
@@ -214,7 +214,7 @@ class World:
                 pass
 
     def pruned(self):
-        """The oracle has read what goes; what is written meanwhile stays."""
+        """Prunes the log after the oracle has read it; later entries stay."""
         self.query(self.urls[0], self.log.read)
         self.command("log", "prune", "--keep", f"{self.dice.choice([130, 250])} entries", "--yes")
 
@@ -233,7 +233,7 @@ class World:
         self.command("import", file, "--path", "/" + self.dice.path(1, 2))
 
     def nothing(self):
-        """Only writes."""
+        """Makes no fault: writers continue for a while."""
 
     def happenings(self) -> list:
         return [self.applied, self.killed_apply, self.dropped, self.dropped_history, self.replayed, self.killed_replay, self.killed_gateway, self.killed_postgres,
@@ -263,7 +263,8 @@ class World:
             self.verify()
 
     def finish(self):
-        """All goes on, is at the head, is what it should be also when made anew, and nothing is left of what was cut short."""
+        """Resumes all mirrors, waits for the head, compares and rebuilds all tables, and checks that interrupted work left no rows.
+        """
         for name, in sql.rows(self.urls[0], "select name from pathmirror.mirror"):
             self.command("mirror", "resume", name, must=True)
         self.check()

@@ -1,1 +1,1 @@
-"""What right answers are: a slow, plain model of the tree, its order, its queries and its hashes."""
+"""The expected answers: a slow, plain model of the tree, its order, its queries and its hashes."""

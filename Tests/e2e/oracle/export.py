@@ -40,7 +40,7 @@ def at(node, path: str):
 
 
 def assign(node, keys: list[str], value):
-    """The tree with the value at a place replaced. A leaf under which a child is written keeps its priority."""
+    """The tree with the value at a path replaced. A leaf keeps its priority when a child is written below it."""
     if not keys:
         return normal(value)
     own, priority = split(node)

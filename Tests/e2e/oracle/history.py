@@ -1,22 +1,22 @@
-"""What tables should hold that keep what their records were: every record before and after every entry, compared as it is."""
+"""The expected contents of tables that keep former records: every record before and after every entry, compared exactly."""
 
 from .log import Log, differing
 from .mirror import Made, Shape, frozen
 
 
 class History:
-    """One mirror with `keeps` or `"deleted": "soft"`, worked out from the log up to some entry."""
+    """One mirror with `keeps` or `"deleted": "soft"`, computed from the log up to an entry."""
 
     def __init__(self, definition: dict, begins: int, log: Log):
         self.shape, self.log, self.begins = Shape(definition), log, begins
         self.keeps = definition.get("keeps", "latest")
         self.seq = begins - 1
-        # Of a table of changes: (keys, seq) to (operation, author, before, after).
+        # For a table of changes: (keys, seq) to (operation, author, before, after).
         self.changes: dict = {}
-        # Of one in which rows stay: keys to (row, seq or None, whether it is gone).
+        # For a table that keeps rows: keys to (row, seq or None, whether the record is removed).
         self.last: dict = {}
         self.errors: dict = {}
-        # What the records themselves were: (keys, seq) to (author, record).
+        # The records themselves: (keys, seq) to (author, record).
         self.versions: dict = {}
         self._now: dict = {}
         if self.seq > 0:
@@ -54,7 +54,7 @@ class History:
         known = self.last.get(stored)
         if known and not known[2]:
             self.last[stored] = (known[0], seq, True)
-        # The row that stays says what it lacks, and so do its errors.
+        # A row that stays keeps its errors, and the record's new errors are added.
         self.errors[keys] = made.errors | (known[0].errors if known else set())
 
     def all_errors(self) -> set:

@@ -1,7 +1,6 @@
-"""Every tree that a log says there was, by the words of docs/reference/log.md ("The meaning of an entry").
+"""Every tree that follows from a log, by docs/reference/log.md ("The meaning of an entry").
 
-Trees share what an entry does not touch, so that all of them can be kept, and two that follow one another compared quickly.
-"""
+Trees share the parts that an entry does not change, so that all trees fit in memory, and two consecutive ones compare quickly."""
 
 import datetime
 
@@ -21,7 +20,7 @@ def shallow(node) -> tuple[object, object]:
 
 
 def put(node, keys: list[str], value):
-    """`export.assign` for trees in their normal form, which copies only what is above the place."""
+    """`export.assign` for trees in normal form; copies only the nodes above the path."""
     if not keys:
         return value
     own, priority = shallow(node)
@@ -53,7 +52,7 @@ def _do(tree, changes):
 
 
 def apply(tree, changes: list, parts: list):
-    """The tree after an entry: its own changes, and those of its parts, each as (path, value)."""
+    """The tree after an entry: its own changes and those of its parts, each as (path, value)."""
     if not parts:
         return _do(tree, changes)
     for place, _ in changes:
@@ -65,14 +64,14 @@ def apply(tree, changes: list, parts: list):
 
 
 class Entry:
-    """What is known of an entry besides its changes."""
+    """The data of an entry besides its changes."""
 
     def __init__(self, at, author):
         self.at, self.author = at, author
 
 
 class Log:
-    """The trees of a log, read bit by bit before anything of it is pruned. Number 0 is the empty one."""
+    """The trees of a log, read step by step before its entries are pruned. Number 0 is the empty tree."""
 
     def __init__(self):
         self.trees, self.entries = [None], [Entry(None, None)]
@@ -82,7 +81,7 @@ class Log:
         return len(self.trees) - 1
 
     def read(self, connection):
-        """Takes in what the log has by now."""
+        """Reads the new entries of the log."""
         found = connection.execute(
             "select seq, committed_at, origin is null, uid, is_admin, via, changes::text, parts, namespace_id "
             "from pathmirror.log_entry where namespace = 'default' and seq > %s order by seq", [self.head]).fetchall()
@@ -93,7 +92,7 @@ class Log:
                                       [namespace, seq]).fetchall() if parts else []
             pieces = [change for (text,) in rows for change in loads(text).items()]
             self.trees.append(apply(self.trees[-1], list(loads(changes).items()), pieces))
-            # Mirrors have it in whole milliseconds.
+            # Mirrors store the time in whole milliseconds.
             at = at.replace(microsecond=0) + datetime.timedelta(milliseconds=(at.microsecond + 500) // 1000)
             self.entries.append(Entry(at, None if nobody else (uid, bool(admin), via)))
 

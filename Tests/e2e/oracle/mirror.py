@@ -1,4 +1,4 @@
-"""What a mirror's table should hold, worked out from the whole tree by the words of docs/reference/mirrors.md."""
+"""The expected contents of a mirror's table, computed from the whole tree by docs/reference/mirrors.md."""
 
 import datetime
 import json
@@ -21,7 +21,7 @@ class ConversionError(Exception):
 
 
 class Number(float):
-    """A number that is no integer of 64 bits: a double, whose text in JSON is the shortest that is it."""
+    """A number that is no integer of 64 bits: a double. Its JSON is the shortest text that reads as the same double."""
 
     @property
     def text(self) -> str:
@@ -29,7 +29,7 @@ class Number(float):
 
 
 def _number(text: str):
-    """Doubles that are whole are integers as far as each of these is one."""
+    """Doubles that are whole and in the range of an integer type count as integers of it."""
     value = float(text)
     return int(value) if value.is_integer() and abs(value) <= 2**53 else Number(value)
 
@@ -40,12 +40,12 @@ def _integer(text: str):
 
 
 def loads(text: str):
-    """JSON of the log, with its numbers as they are in the tree."""
+    """Parses JSON of the log, and keeps numbers as the tree has them."""
     return json.loads(text, parse_float=_number, parse_int=_integer)
 
 
 def frozen(node) -> str:
-    """A text that two values share only if they are the same: to Python, true is 1."""
+    """A text that is equal only for equal values: in Python, true equals 1."""
     return json.dumps(node, sort_keys=True)
 
 
@@ -101,7 +101,7 @@ def _key_set(value) -> list[str]:
 
 
 def _storable(node):
-    """What is left of an object without the texts that `jsonb` can't hold."""
+    """The rest of an object without the texts that `jsonb` cannot store."""
     value, _ = split(node)
     if isinstance(value, dict):
         left = {key: _storable(item) for key, item in value.items()}
@@ -118,7 +118,7 @@ def _holds_nul(value) -> bool:
 
 
 def _cut(node):
-    """An object without the texts that `jsonb` can't hold, as psycopg reads it; None for a single value, and where nothing is left."""
+    """An object without the texts that `jsonb` cannot store, as psycopg reads it; None for a single value, and if nothing remains."""
     if not isinstance(split(node)[0], dict):
         return None
     left = _storable(node)
@@ -126,7 +126,7 @@ def _cut(node):
 
 
 def convert(node, kind: str):
-    """The value as psycopg reads it from a column; None for nothing."""
+    """The value as psycopg reads it from a column; None if there is none."""
     value = split(node)[0]
     if value is None:
         return None
@@ -164,7 +164,7 @@ def convert(node, kind: str):
 
 
 def records(node, parts: list[str], keys: tuple = ()):
-    """(captured keys, path, record) of all that a pattern finds."""
+    """(captured keys, path, record) of all matches of a pattern."""
     if not parts:
         yield keys, node
         return
@@ -178,7 +178,7 @@ def records(node, parts: list[str], keys: tuple = ()):
             yield from records(item, parts[1:], keys)
 
 
-# Filters and what they mean, said without the rules language. What is no number can't be compared with one, and says no.
+# Filters and their meaning, without the rules language. A comparison of a value that is no number with a number is false.
 FILTERS = {
     "data.child('a').exists()": lambda record, keys: _at(record, "a") is not None,
     "data.hasChildren()": lambda record, keys: isinstance(split(record)[0], dict),
@@ -190,7 +190,7 @@ FILTERS = {
 
 
 class Shape:
-    """A definition, ready to make rows of records."""
+    """A definition, prepared to convert records to rows."""
 
     def __init__(self, definition: dict):
         self.definition = definition
@@ -216,7 +216,7 @@ class Shape:
         return tuple(readers.get(kind, str)(key) for kind, key in zip(self.kinds, keys))
 
     def row(self, keys, record) -> "Made":
-        """What a record makes."""
+        """The row, errors and cells for a record."""
         made = Made()
         if record is None or "filter" in self.definition and not FILTERS[self.definition["filter"]](record, keys):
             return made
@@ -264,20 +264,20 @@ class Shape:
 
 
 class Made:
-    """A record's row, if it makes one, and what did not fit."""
+    """The row of a record, if it has one, and its conversion errors."""
 
     def __init__(self):
         self.cells, self.misfits, self.errors, self.exact, self.is_row = {}, [], set(), [], False
 
     def same(self, other: "Made") -> bool:
-        """Whether a history takes them for one: all digits and bytes count."""
+        """Whether a history takes both for the same row: all digits and bytes count."""
         if not self.is_row or not other.is_row:
             return self.is_row == other.is_row
         return self.exact == other.exact and self.misfits == other.misfits
 
 
 def _exact(source, cell, kind: str):
-    """What tells two cells of a type apart that PostgreSQL may take for equal."""
+    """The parts of a cell that distinguish values that PostgreSQL takes for equal."""
     if cell is None or kind not in ("numeric", "jsonb"):
         return None if cell is None else (type(cell).__name__, cell)
     if kind == "jsonb":
@@ -287,7 +287,7 @@ def _exact(source, cell, kind: str):
 
 
 def project(definition: dict, tree) -> tuple[dict, set]:
-    """Rows by their keys (columns' values and the set of misfits), and errors as (record's path, column)."""
+    """Rows by their keys (values of columns and the set of conversion errors), and errors as (path of the record, column)."""
     shape = Shape(definition)
     rows, errors = {}, set()
     for keys, record in records(tree, shape.parts):

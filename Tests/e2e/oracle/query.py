@@ -1,4 +1,4 @@
-"""Which children a query selects: sort all, cut at the bounds, take the limit."""
+"""The children that a query selects: sort all, cut at the bounds, take the limit."""
 
 from .order import key_rank, value_rank
 from .tree import lookup, without_priorities

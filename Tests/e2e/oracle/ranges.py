@@ -1,4 +1,4 @@
-"""Compound hashes and range merges: texts and hashes of version 2, and what a client makes of a range merge."""
+"""Compound hashes and range merges: texts and hashes of version 2, and the result of a range merge at a client."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ def _leaf(value) -> str:
 def range_text(rows) -> str:
     """The text of consecutive leaves: one nested object, cut out of the whole."""
     def group(rows) -> str:
-        """Rows whose paths are all as long as they are deep here."""
+        """The text of rows below one node; their paths begin there."""
         if len(rows) == 1 and not rows[0][0]:
             value, priority = split(rows[0][1])
             return (f"priority:{_leaf(priority)}:" if priority is not None else "") + _leaf(value)
@@ -61,7 +61,7 @@ def range_hash(rows) -> str:
 
 
 def ranges(node, posts: list[tuple]) -> list[list]:
-    """The leaves of each range that the posts make: (-inf, p0], (p0, p1], …, (pn, inf)."""
+    """The leaves of each range between the posts: (-inf, p0], (p0, p1], …, (pn, inf)."""
     rows, found = leaves(node), []
     for post in posts:
         count = sum(path_rank(path) <= path_rank(post) for path, _ in rows)
@@ -71,14 +71,14 @@ def ranges(node, posts: list[tuple]) -> list[list]:
 
 
 def compound(node, posts: list[tuple]) -> dict:
-    """What a client that holds the node sends as `ch`. Nothing may be behind the last post."""
+    """The `ch` that a client with this node sends. No leaf may be after the last post."""
     parts = ranges(node, posts)
     assert not parts[-1]
     return {"ps": ["/".join(post) or "/" for post in posts], "hs": [range_hash(rows) for rows in parts[:-1]] + [""]}
 
 
 def apply_range_merge(node, merges: list[dict]):
-    """What a client that holds `node` has after a range merge."""
+    """The value of a client with `node` after a range merge."""
     rows = leaves(node)
     for merge in merges:
         start = tuple(key for key in merge["s"].split("/") if key) if "s" in merge else None
@@ -86,11 +86,11 @@ def apply_range_merge(node, merges: list[dict]):
         kept = [(path, leaf) for path, leaf in rows
                 if (start is not None and path_rank(path) <= path_rank(start))
                 or (end is not None and path_rank(path) > path_rank(end))]
-        # Leaves outside the range are repeated for SDKs, whose priorities depend on them, and change nothing.
+        # The server repeats leaves outside the range for SDKs, whose priorities depend on them. These leaves change no value.
         fresh = [(path, leaf) for path, leaf in merge_leaves(merge["m"])
                  if (start is None or path_rank(path) > path_rank(start)) and (end is None or path_rank(path) <= path_rank(end))]
         for path, _ in fresh:
-            # A leaf takes the place of whatever was there.
+            # A leaf replaces the former value at its path.
             kept = [(other, leaf) for other, leaf in kept if other[:len(path)] != path]
         rows = kept + fresh
     tree = None
@@ -100,7 +100,7 @@ def apply_range_merge(node, merges: list[dict]):
 
 
 def merge_leaves(value, path: tuple = ()) -> list[tuple[tuple, object]]:
-    """The leaves of `m`: it may hold the priority of a node and nothing else of it."""
+    """The leaves of `m`, which may have only the priority of a node."""
     if value is None:
         return []
     if not isinstance(value, dict) or ".value" in value:

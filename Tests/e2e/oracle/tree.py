@@ -1,7 +1,6 @@
-"""Values in one normal form, and what a plain or export read prints for them.
+"""Values in one normal form, and their plain and export forms in answers.
 
-The normal form: leaves are themselves, inner nodes are non-empty dicts, arrays are dicts with index keys, null is None.
-"""
+The normal form: leaves are themselves, inner nodes are non-empty dicts, arrays are dicts with index keys, null is None."""
 
 import re
 
@@ -9,7 +8,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]*")
 
 
 def normal(value):
-    """The tree that a JSON value means."""
+    """The tree for a JSON value."""
     if isinstance(value, list):
         value = {str(index): item for index, item in enumerate(value)}
     if isinstance(value, dict):
@@ -19,7 +18,7 @@ def normal(value):
 
 
 def plain(node):
-    """What a plain read prints for a tree without priorities: array coercion at every level."""
+    """The plain form of a tree without priorities: array coercion at every level."""
     if not isinstance(node, dict):
         return node
     children = {key: plain(item) for key, item in node.items()}
@@ -57,7 +56,7 @@ def assign(node, path: str, value):
 
 
 def lookup(node, path: str):
-    """The value at a path, None where there is nothing."""
+    """The value at a path, or None."""
     for key in path.split("/"):
         if key:
             node = node.get(key) if isinstance(node, dict) else None

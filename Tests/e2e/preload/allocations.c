@@ -1,6 +1,6 @@
-/* Counts what a program allocates: for a program that is run with LD_PRELOAD, the file $ALLOCATIONS holds, as two uint64_t, how many
- * times memory was asked for and how many bytes. It is mapped, so whoever reads it sees the present numbers. What is given back is
- * not counted. glibc's own names of its functions are called, as dlsym() itself would allocate. */
+/* Counts the allocations of a program that is run with LD_PRELOAD: the file $ALLOCATIONS holds, as two uint64_t, the number of
+ * allocations and of their bytes. It is mapped, so readers see the current numbers. Freed memory is not counted. The library calls glibc's
+ * own names of its functions, because dlsym() itself would allocate. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,1 +1,1 @@
-"""A made-up social blog, as the documentation's examples have one."""
+"""An invented social blog for the examples of the documentation."""

@@ -17,13 +17,13 @@ _WORDS = "the quick brown fox jumps over a lazy dog while seven gulls watch from
 _WEEK = 7 * 86_400_000
 # Posts are spread over the four weeks before it.
 _END = 1_760_000_000_000 + 4 * _WEEK
-# Leaves that a post makes on the average, both copies, its comments and its share of a user counted.
+# The average number of leaves for a post: both copies, its comments and its share of a user.
 _LEAVES_A_POST = 33.7
 
-# Where users say that they live.
+# The countries of users.
 _COUNTRIES = "AR AU BR CA DE EG ES FI FR IN IT JP KE MX NG NL NO PL SE TR UA US VN ZA".split()
 
-# Those of the ISO lists included, which are a Debian package's: see test_reports.py.
+# Includes the mirrors of the ISO lists, which are from a Debian package: see test_reports.py.
 MIRRORS = json.loads((Path(__file__).parent / "mirrors.json").read_text())
 
 
@@ -49,7 +49,7 @@ def _posts(users: int, count: int, end: int, dice: random.Random):
     """(id, post, comments by id) of each post, in order of time."""
     for number in range(count):
         time = end - 4 * _WEEK + number * (4 * _WEEK) // max(count, 1)
-        # Few people write much, and many little.
+        # Few people write much, and many write little.
         author = f"user{int(users * dice.random() ** 2)}"
         stars = {f"user{dice.randrange(users)}": True for _ in range(dice.randrange(8))}
         post = {"author": author, "title": _sentence(dice, 6), "body": _sentence(dice, 30), "starCount": len(stars),
@@ -75,7 +75,7 @@ def blog(users: int, posts: int, seed: int, end: int = _END) -> dict:
 
 
 def blog_of(leaves: int, seed: int = 1, end: int = _END) -> dict:
-    """A tree of about that many leaves."""
+    """A tree of about `leaves` leaves."""
     posts = max(1, int(leaves / _LEAVES_A_POST))
     return blog(max(1, posts // 20), posts, seed, end)
 

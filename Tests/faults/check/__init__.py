@@ -1,1 +1,1 @@
-"""What must hold of a history, the log and the database afterwards. Pure functions: each says what it finds wrong."""
+"""Checks of a history, the log and the database after a round. Pure functions: each returns the violations that it finds."""

@@ -1,10 +1,10 @@
-"""How long writes did not work, and whether that was too long."""
+"""The outages of writes, and their limits."""
 
 from dataclasses import dataclass
 
 from workload.prober import Probe
 
-# What design.md's 10 s get on top on a machine that does other work, too.
+# The allowance beyond the 10 s of the design on a machine that does other work, too.
 SLACK = 6.0
 OTHERS = 10.0 + SLACK
 ITSELF = 20.0 + SLACK
@@ -12,7 +12,7 @@ ITSELF = 20.0 + SLACK
 
 @dataclass
 class Outage:
-    """One fault as it happened: `struck` are the gateways that it keeps from working while it lasts."""
+    """One fault as it happened: `struck` are the gateways that cannot work during it."""
 
     kind: str
     begun: float
@@ -23,13 +23,14 @@ class Outage:
 
 
 def longest_gap(probes: list[Probe], begin: float, end: float) -> float:
-    """The longest time within the two moments in which no write was acknowledged."""
+    """The longest time without an acknowledged write between the two times."""
     moments = [begin] + [probe.ended for probe in probes if probe.good and begin <= probe.ended <= end] + [end]
     return max(later - earlier for earlier, later in zip(moments, moments[1:]))
 
 
 def judge(outages: list[Outage], probes: dict[str, list[Probe]], until: float) -> list[str]:
-    """Gateways that a fault does not strike go on; a struck one does when it is over, unless another strikes it then."""
+    """Checks that gateways that a fault does not strike continue, and that a struck one works after the fault, unless another one strikes
+    it."""
     wrong = []
     for outage in outages:
         for gateway, mine in probes.items():
@@ -47,7 +48,7 @@ def judge(outages: list[Outage], probes: dict[str, list[Probe]], until: float) -
 
 
 def _calm(begin: float, end: float, gateway: str, outage: Outage, outages: list[Outage]) -> list[tuple[float, float]]:
-    """What is left of a time when those are taken out in which other faults strike the gateway."""
+    """The parts of a time without other faults that strike the gateway."""
     spans = [(begin, end)] if end > begin else []
     for other in outages:
         if other is outage or gateway not in other.struck:

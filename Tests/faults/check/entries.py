@@ -1,4 +1,4 @@
-"""Entries of the log, and the tree that they make."""
+"""Entries of the log, and the tree that follows from them."""
 
 import copy
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Restored:
-    """The database went back to an older copy: entries up to `kept` are as they were; what was asked for before `killed` may
-    be gone; and what is said before `noticed` may still be of what is gone."""
+    """The database was replaced by an older copy. Entries up to `kept` are unchanged; writes from before `killed` may be lost; and answers
+    until `noticed` may still show lost entries."""
 
     kept: int
     killed: float
@@ -32,7 +32,7 @@ def keys(path: str) -> list[str]:
 
 
 def assign(tree, path: str, value):
-    """Changes the tree in place and returns it. Values are in export form; None removes, and what is empty goes."""
+    """Changes the tree in place and returns it. Values are in export form; None removes, and empty nodes are removed."""
     names = keys(path)
     if not names:
         return _pruned(copy.deepcopy(value))
@@ -72,7 +72,7 @@ def apply(tree, entry: Entry):
 
 
 def trees_at(entries: list[Entry], wanted: dict[int, list]):
-    """Yields (seq, tree, what was wanted there) on the way along the log. The tree is the walk's own: don't change it."""
+    """Yields (seq, tree, the wanted items of this seq) along the log. The tree belongs to the walk: do not change it."""
     tree = None
     if 0 in wanted:
         yield 0, tree, wanted[0]
@@ -90,7 +90,7 @@ def tree_of(entries: list[Entry]):
 
 
 def tokens(entry: Entry) -> list[str]:
-    """The values by which the campaign's clients know their writes again."""
+    """The values by which the campaign's clients recognize their writes."""
     found = []
     for path, value in entry.changes.items():
         names = keys(path)
@@ -106,7 +106,7 @@ def tokens(entry: Entry) -> list[str]:
 
 
 def difference(left, right, path: str = "") -> str:
-    """Where two trees differ first."""
+    """The first difference of two trees."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted(set(left) | set(right)):
             if left.get(key) != right.get(key):

@@ -1,4 +1,4 @@
-"""Consumers of a feed against the log: each message at least once, none again that is done with, in order, under one id."""
+"""Compares the deliveries of a feed with the log: each message at least once, none after its acknowledgement, in order, under one id."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A message that the log says there is."""
+    """A message that follows from the log."""
 
     seq: int
     key: str
@@ -25,7 +25,7 @@ class Wanted:
 
 
 def wanted(collection: str, entries: list[Entry]) -> list[Wanted]:
-    """The messages of a feed /COLLECTION/{key} that begins with the log, in their order."""
+    """The messages of a feed /COLLECTION/{key} that begins with the log, in order."""
     found, records = [], {}
     for entry in entries:
         before = {}
@@ -43,7 +43,7 @@ def wanted(collection: str, entries: list[Entry]) -> list[Wanted]:
                 continue
             before.setdefault(names[1], records.get(names[1]))
             old = records.get(names[1])
-            # A tree of its own: what was there before is compared with it.
+            # A separate tree, which is compared with the former one.
             records[names[1]] = assign({**old} if isinstance(old, dict) else old, "/".join(names[2:]), value)
         for key in sorted(before):
             old, new = before[key], records[key]
@@ -54,7 +54,7 @@ def wanted(collection: str, entries: list[Entry]) -> list[Wanted]:
 
 
 def judge(notes: FeedNotes, entries: list[Entry], restored: Restored | None) -> list[str]:
-    """What is wrong with what the consumers of one feed were given and told."""
+    """The violations in the deliveries and answers of one feed."""
     messages = wanted(notes.collection, entries)
     by_place = {message.place: message for message in messages}
     given = [one for one in notes.given if not _is_gone(notes, one, by_place, restored)]
@@ -72,7 +72,7 @@ def _place(one: Given) -> Place:
 
 
 def _is_gone(notes: FeedNotes, one: Given, by_place: dict[Place, Wanted], restored: Restored | None) -> bool:
-    """What was, or may have been, of entries that a restored copy does not have."""
+    """Whether a delivery is, or may be, of an entry that a restored copy does not have."""
     if restored is None or one.asked >= restored.noticed:
         return False
     if one.came <= restored.killed:
@@ -94,7 +94,7 @@ def _contents(notes: FeedNotes, given: list[Given], by_place: dict[Place, Wanted
 
 
 def _identities(given: list[Given]) -> list[str]:
-    """One id is one message's, whenever and wherever it comes."""
+    """Checks that an id belongs to one message in all deliveries."""
     place_of, id_of, wrong = {}, {}, []
     for one in given:
         id, place = one.message["id"], _place(one)
@@ -104,7 +104,7 @@ def _identities(given: list[Given]) -> list[str]:
 
 
 def _order(notes: FeedNotes, given: list[Given], messages: list[Wanted]) -> list[str]:
-    """No message comes first before an earlier one of its key: that was at least asked for when the later one had come."""
+    """Checks that the first delivery of a message follows the earlier messages of its key: their requests preceded its arrival."""
     asked: dict[Place, float] = {}
     came: dict[Place, float] = {}
     for one in given:
@@ -131,8 +131,8 @@ def _order(notes: FeedNotes, given: list[Given], messages: list[Wanted]) -> list
 
 
 def _repeated(notes: FeedNotes, given: list[Given], restored: Restored | None) -> list[str]:
-    """What was answered to be done is done: it is not given to who asks afterwards, nor dead, nor done once more."""
-    # What was acknowledged before an older copy came back may have been forgotten with it.
+    """Checks that acknowledged messages stay acknowledged: none is delivered to a later request, becomes dead, or is acknowledged again."""
+    # The database may lose an acknowledgement from before the restore of an older copy.
     since = restored.noticed if restored else float("-inf")
     done = {id: moments for id, all_moments in notes.done.items()
             if (moments := [moment for moment in all_moments if moment >= since and not _moved_back(notes.seeks, id, _asked(notes, id, moment))])}
@@ -144,24 +144,24 @@ def _repeated(notes: FeedNotes, given: list[Given], restored: Restored | None) -
 
 
 def _dead_at_times(notes: FeedNotes) -> set[Place]:
-    """Messages that others of their key may overtake: dead letters, also those that were retried, unless later messages wait for them."""
+    """Messages that others of their key may overtake: dead letters, also retried ones, unless later messages wait for them."""
     dead = {(letter["seq"], letter["key"]) for letter in notes.dead}
     return dead | notes.retried if notes.on_dead == "continue" else dead
 
 
 def _asked(notes: FeedNotes, id: str, answered: float) -> float:
-    """When an acknowledgement was asked for at the latest: a move of the feed that was answered later may have come after it."""
+    """The latest time of the request for an acknowledgement: a move of the feed with a later answer may have come after it."""
     return max((moment for moment in notes.said.get(id, []) if moment <= answered), default=answered)
 
 
 def _moved_back(seeks: list[Seek], id: str, moment: float) -> bool:
-    """Whether the feed was moved to a place before this message after the moment."""
+    """Whether the feed was moved to a position before this message after the time."""
     seq = int(id.split(":")[1])
     return any(seek.seq < seq and seek.settled >= moment for seek in seeks)
 
 
 def _processed(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]) -> list[str]:
-    """A later message of a key is first processed after the earlier ones have been: whatever is lost, nothing is overtaken."""
+    """Checks that a later message of a key is first processed after the earlier ones, in spite of losses."""
     first: dict[Place, float] = {}
     for id, moments in notes.said.items():
         if place := place_of.get(id):
@@ -179,10 +179,10 @@ def _processed(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Pla
 
 
 def _sought(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]) -> list[str]:
-    """What comes after the place to which a feed was moved is processed again, or is a dead letter.
+    """Checks that messages after the position of a move are processed again, or are dead letters.
 
-    An acknowledgement that is answered after the move counts, too: a consumer that had said it before may have been handed the message again.
-    """
+    An acknowledgement with an answer after the move counts, too: a consumer that had processed the message before may have received it
+    again."""
     dead, wrong = {(letter["seq"], letter["key"]) for letter in notes.dead}, []
     last: dict[Place, float] = {}
     for id, moments in (*notes.said.items(), *notes.done.items()):
@@ -190,7 +190,7 @@ def _sought(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]
             last[place] = max(moments[-1], last.get(place, moments[-1]))
     for seek in notes.seeks:
         if seek.answered == float("inf"):
-            # It may not have taken effect.
+            # The move may have had no effect.
             continue
         missing = [message.place for message in messages if seek.seq < message.seq <= seek.head and message.place not in dead
                    and last.get(message.place, float("-inf")) < seek.invoked]
@@ -200,7 +200,7 @@ def _sought(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]
 
 
 def _lost(notes: FeedNotes, given: list[Given], messages: list[Wanted], place_of: dict[str, Place], restored: Restored | None) -> list[str]:
-    """Everything is delivered; and, as nothing is left to deliver, somebody has said of each that it is processed, or it is dead."""
+    """Checks that every message was delivered, and, as nothing is left to deliver, that it was processed or is dead."""
     delivered = {_place(one) for one in given}
     dead = {(letter["seq"], letter["key"]) for letter in notes.dead}
     said = set()

@@ -1,9 +1,8 @@
-"""Whether a register's history is linearizable: Wing and Gong's search with a memory of where it has been.
+"""Checks whether a register's history is linearizable: the search of Wing and Gong with a memory of visited states.
 
-Values are unique: no two operations write the same. An operation whose outcome is unknown may have its effect at any time
-after it began, or never. If nobody has seen its value, it is left out: whatever order explains the others with it, explains
-them without it. If somebody has, it had its effect before the first of those ended.
-"""
+Values are unique: no two operations write the same one. An operation whose outcome is unknown may take effect at any time after its
+begin, or never. If no operation has seen its value, it is left out: an order that explains the others with it explains them without it.
+If an operation has seen it, it took effect before the first of those ended."""
 
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ NEVER = float("inf")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation on one register. `expected`: what a compare-and-set named; `seen`: what a read or a refusal was told."""
+    """One operation on one register. `expected`: the value of a compare-and-set; `seen`: the value of a read or of a refusal."""
 
     kind: str
     begun: float
@@ -25,7 +24,7 @@ class Step:
     who: str = ""
 
     def after(self, state):
-        """The register's value then; None within a tuple where this step cannot come now."""
+        """The register's value after the step; None within a tuple if the step is impossible now."""
         if self.kind == READ:
             return (state,) if state == self.seen else None
         if self.kind == WRITE:
@@ -37,7 +36,7 @@ class Step:
 
 @dataclass
 class Verdict:
-    """`decided` is False where the search was given up: that is no proof of anything."""
+    """`decided` is False if the search was abandoned, which proves nothing."""
 
     linear: bool
     decided: bool = True
@@ -46,7 +45,7 @@ class Verdict:
 
 
 def settle(steps: list[Step]) -> list[Step]:
-    """Replaces what is uncertain by what is certain, or leaves it out."""
+    """Replaces uncertain operations by certain ones, or leaves them out."""
     witnessed: dict[object, float] = {}
 
     def witness(value, ended: float):
@@ -59,7 +58,7 @@ def settle(steps: list[Step]) -> list[Step]:
         witness(step.seen, step.ended)
         if step.kind == CAS and step.certain:
             witness(step.expected, step.ended)
-    # Who replaced a value that was seen, replaced it before that; and so what it named had been there before.
+    # An operation that replaced a seen value did so before the value was seen, and so its expected value existed before.
     by_value = {step.value: step for step in steps if step.value is not None}
     pending = list(witnessed)
     while pending:
@@ -75,7 +74,7 @@ def settle(steps: list[Step]) -> list[Step]:
 
 
 def check(steps: list[Step], initial=(None,), limit: int = 400_000) -> Verdict:
-    """`initial`: the values that the register may have had at first."""
+    """`initial`: the possible initial values of the register."""
     settled = sorted(settle(steps), key=lambda step: (step.begun, step.ended))
     for step in settled:
         if step.ended < step.begun:
@@ -92,7 +91,7 @@ def check(steps: list[Step], initial=(None,), limit: int = 400_000) -> Verdict:
 
 
 def _search(steps: list[Step], initial, limit: int) -> tuple[Verdict, list[int]]:
-    """Depth first. A place is where it began to have holes, what beyond was taken, and the value: each is tried once."""
+    """Searches depth first. A state is the first untaken operation, the taken ones after it, and the value: each state is tried once."""
     count = len(steps)
     been: set = set()
     taken = bytearray(count)
@@ -101,7 +100,7 @@ def _search(steps: list[Step], initial, limit: int) -> tuple[Verdict, list[int]]
     best: list[int] = []
     choices = _ready(steps, taken, low)
     stack = [iter(choices)]
-    # A value is there once: who names it and replaces it, ends its time, and nothing else can.
+    # Each value exists once: only the compare-and-set that expects it can replace it.
     replacing: dict[object, int] = {step.expected: index for index, step in enumerate(steps) if step.kind == CAS}
     while True:
         if len(path) == count:
@@ -138,7 +137,7 @@ def _search(steps: list[Step], initial, limit: int) -> tuple[Verdict, list[int]]
 
 
 def _ready(steps: list[Step], taken: bytearray, low: int) -> list[int]:
-    """What may come next: begun before anything that is left has ended."""
+    """The operations that may come next: those that began before any remaining one ended."""
     bound, found = NEVER, []
     for index in range(low, len(steps)):
         if taken[index]:
@@ -148,7 +147,7 @@ def _ready(steps: list[Step], taken: bytearray, low: int) -> list[int]:
             break
         found.append(index)
         bound = min(bound, step.ended)
-    # What ends first is tried first: most often it is what came first.
+    # Tries the operation with the earliest end first, which most often came first.
     found = [index for index in found if steps[index].begun <= bound]
     found.sort(key=lambda index: steps[index].ended)
     return found
@@ -161,7 +160,7 @@ def _show(step: Step) -> str:
 
 
 def _explain(steps: list[Step], taken: list[int]) -> str:
-    """Where the longest order that was found ends."""
+    """The end of the longest order that the search found."""
     done = set(taken)
     left = [index for index in range(len(steps)) if index not in done]
     lines = ["after " + _show(steps[index]) for index in taken[-4:]] + ["left  " + _show(steps[index]) for index in left[:6]]

@@ -1,4 +1,4 @@
-"""The log against itself, and against what clients were told."""
+"""Checks the log, and compares it with the answers to clients."""
 
 from collections import Counter, defaultdict
 
@@ -11,7 +11,7 @@ NOT_WRITTEN = ("The database is unavailable.", "Too many writes are waiting.", "
 
 
 def shape(entries: list[Entry], head: int) -> list[str]:
-    """Gapless, in commit order, by a clock that does not go back; a batch is in one piece."""
+    """Checks that the log is gapless, in commit order, with times that do not decrease, and that a batch is contiguous."""
     wrong = []
     seqs = [entry.seq for entry in entries]
     if seqs != list(range(1, head + 1)):
@@ -32,7 +32,7 @@ def shape(entries: list[Entry], head: int) -> list[str]:
 
 
 def unchanged(known: dict[int, Entry], now: list[Entry]) -> list[str]:
-    """What is in the log is as it was when it was read before; its beginning may have been pruned, its end not."""
+    """Checks that entries are as in an earlier read; the beginning may have been pruned, but not the end."""
     wrong = []
     changed = [entry.seq for entry in now if known.get(entry.seq, entry) != entry]
     if changed:
@@ -43,13 +43,13 @@ def unchanged(known: dict[int, Entry], now: list[Entry]) -> list[str]:
 
 
 def may_be_lost(operation: Operation, restored: Restored | None) -> bool:
-    """An acknowledged write that a restored copy need not have."""
+    """Whether a write was acknowledged, but may be missing in a restored copy."""
     return (restored is not None and operation.invoked < restored.killed
             and (operation.seq is None or operation.seq > restored.kept))
 
 
 def acknowledged(history: History, entries: list[Entry], restored: Restored | None) -> list[str]:
-    """Each acknowledged write is there once, at the seq that was told; each refused one not at all; each other at most once."""
+    """Checks that each acknowledged write is in the log once, at its seq; each refused one not at all; each other one at most once."""
     wrong = []
     where: dict[str, list[int]] = defaultdict(list)
     for entry in entries:
@@ -96,7 +96,7 @@ def _fits(operation: Operation, entry: Entry) -> bool:
 
 
 def order(history: History, entries: list[Entry], restored: Restored | None) -> list[str]:
-    """Who was answered before another began is before it in the log."""
+    """Checks that a write with an answer before the begin of another one precedes it in the log."""
     place = {token: entry.seq for entry in entries for token in tokens(entry)}
     events = []
     for operation in history.operations:
@@ -113,7 +113,7 @@ def order(history: History, entries: list[Entry], restored: Restored | None) -> 
 
 
 def counters(history: History, entries: list[Entry], restored: Restored | None) -> list[str]:
-    """Every increment adds one to what was before; as many as were acknowledged, and no more than were asked for."""
+    """Checks that every increment adds one, and that their number is between that of the acknowledged and that of the requested ones."""
     wrong = []
     for name in ("plain", "marked"):
         path, value = f"/count/{name}", 0
@@ -140,7 +140,7 @@ def counters(history: History, entries: list[Entry], restored: Restored | None) 
 
 
 def comparisons(history: History, entries: list[Entry]) -> list[str]:
-    """A compare-and-set succeeded only against the value that it named."""
+    """Checks that a compare-and-set succeeded only with its expected value."""
     wanted = {operation.value: operation for operation in history.operations if operation.kind == "cas"}
     state: dict[str, object] = {}
     wrong = []
@@ -158,7 +158,7 @@ def comparisons(history: History, entries: list[Entry]) -> list[str]:
 
 
 def orders(history: History, entries: list[Entry], restored: Restored | None) -> list[str]:
-    """What is to be done when a client is gone is done once; what was refused or taken back, never."""
+    """Checks that each onDisconnect write was executed once, and refused or cancelled ones never."""
     done = Counter(keys(path)[1] for entry in entries for path in entry.changes if keys(path)[0] == "gone")
     wrong = []
     known = set()

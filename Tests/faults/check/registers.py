@@ -9,7 +9,7 @@ from .log import registers_at
 
 
 def step(operation: Operation) -> Step | None:
-    """None for what tells nothing: a lost read, a refusal that may be of older data."""
+    """Returns None for an operation without information: a lost read, or a refusal that may be of older data."""
     ended = NEVER if operation.completed is None else operation.completed
     common = {"begun": operation.invoked, "ended": ended, "who": f"{operation.client} at {operation.gateway}"}
     if operation.kind == "read":
@@ -24,7 +24,7 @@ def step(operation: Operation) -> Step | None:
 
 
 def judge(history: History, entries: list[Entry], restored: Restored | None) -> tuple[list[str], int, int]:
-    """(What is wrong, registers decided, places visited). A register that could not be decided is wrong, too."""
+    """(violations, decided registers, visited states). An undecided register is a violation, too."""
     wrong, decided, visited = [], 0, 0
     for key in sorted({operation.key for operation in history.operations if operation.kind in ("write", "cas")}):
         mine = [operation for operation in history.operations if operation.key == key]
@@ -38,7 +38,7 @@ def judge(history: History, entries: list[Entry], restored: Restored | None) -> 
 
 
 def _parts(key: str, mine: list[Operation], entries: list[Entry], restored: Restored | None):
-    """The history, or what was before and after the database was put back."""
+    """The whole history, or its parts before and after a restore of the database."""
     if restored is None:
         yield "", [found for operation in mine if (found := step(operation))], (None,)
         return
@@ -50,7 +50,7 @@ def _parts(key: str, mine: list[Operation], entries: list[Entry], restored: Rest
     first = registers_at(entries, restored.kept).get(key)
     after = [operation for operation in mine if operation.invoked >= restored.killed
              and not (operation.invoked < restored.noticed and (operation.kind == "read" or operation.status == REFUSED))]
-    # What was under way at that moment may have come to the one or to the other.
+    # Operations in flight at that time may have reached either of the two.
     after += [operation for operation in before if operation.wrote and operation.status == UNKNOWN
               or operation.wrote and operation.status == OK and (operation.completed is None or operation.completed > restored.killed)]
     steps = []
@@ -63,7 +63,7 @@ def _parts(key: str, mine: list[Operation], entries: list[Entry], restored: Rest
 
 
 def _cut(found: Step, moment: float) -> Step | None:
-    """What had not ended then is not known to have happened before: a write may have, and what was read may be of after."""
+    """Splits a step at a time. A write in flight may have happened before it, and a read may be of the time after it."""
     if found.ended <= moment:
         return found
     if found.kind in (linear.READ, linear.NOT_CAS):

@@ -1,4 +1,4 @@
-"""Listeners against the log: a value as of some entry, then every entry once and in order."""
+"""Compares listeners with the log: a value of some entry, then every entry once and in order."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Away:
 
 
 def changes_of(event: Event) -> dict:
-    """What an event says, as an entry does: absolute path and value."""
+    """The changes of an event in the form of an entry: absolute path and value."""
     if event.kind == "put":
         return {_joined(event.path): event.data}
     return {_joined(event.path, key): value for key, value in event.data.items()}
@@ -39,14 +39,14 @@ def is_fresh(event: Event) -> bool:
 
 def stream(name: str, events: list[Event], entries: list[Entry], restored: Restored | None, head: int,
            away: Iterable[Away] = ()) -> list[str]:
-    """One reader's events, over all its connections."""
+    """Checks one reader's events, over all its connections."""
     wrong: list[str] = []
     wanted: dict[int, list[Event]] = {}
     by_seq = {entry.seq: entry for entry in entries}
     place: int | None = None
     for event in events:
         if restored and restored.killed < event.at < restored.noticed:
-            # What comes now may still be of what is gone; what it adds up to is judged at the end.
+            # These events may still be of lost entries; the end of the round checks the resulting value.
             place = None
             continue
         is_old = restored is not None and event.at <= restored.killed
@@ -83,7 +83,7 @@ def stream(name: str, events: list[Event], entries: list[Entry], restored: Resto
 
 
 def folded(name: str, events: list[Event], entries: list[Entry]) -> list[str]:
-    """All that was told, put together, is the tree."""
+    """Checks that all events of a reader fold to the tree."""
     mine, tree = None, None
     for event in events:
         for path, value in changes_of(event).items():
@@ -94,7 +94,7 @@ def folded(name: str, events: list[Event], entries: list[Entry]) -> list[str]:
 
 
 def listen(name: str, listening: Listening, entries: list[Entry]) -> list[str]:
-    """A realtime listen of /reg: the value as of some entry, and then all changes, each once."""
+    """Checks a realtime listen of /reg: the value at some entry, and then all changes, each once."""
     changes = [(keys(path)[1], value) for entry in entries for path, value in entry.changes.items() if keys(path)[0] == "reg"]
     begin = _state_at(changes, listening)
     if begin is None:
@@ -109,7 +109,7 @@ def listen(name: str, listening: Listening, entries: list[Entry]) -> list[str]:
 
 
 def _state_at(changes: list[tuple[str, object]], listening: Listening) -> int | None:
-    """How many changes had been made when the value was as it was told first."""
+    """The number of changes that precede the first value of the listen."""
     state: dict[str, object] = {}
     places = [0] if not listening.first else []
     for number, (key, value) in enumerate(changes, 1):

@@ -1,1 +1,1 @@
-"""A disk that may forget what was not fsynced: the library around PostgreSQL's file calls, and the cut of the power."""
+"""A disk that may lose data without an fsync: the library around PostgreSQL's file calls, and the power cut."""

@@ -1,4 +1,4 @@
-"""Reads what lossy.c noted: every change of a file, with what was there before, in the order in which they were made."""
+"""Reads the journal of lossy.c: every change of a file, with the former contents, in order."""
 
 import mmap
 import struct
@@ -12,7 +12,7 @@ _HEAD = struct.Struct("<8sIIQQQQQII")
 
 @dataclass(frozen=True)
 class Record:
-    """One change. `start` is its place in the journal, `old` what was there before."""
+    """One change. `start` is its offset in the journal, `old` the former contents."""
 
     start: int
     kind: int
@@ -26,7 +26,7 @@ class Record:
 
 
 def records(path: Path):
-    """All whole records. One that a killed process left half written is passed over: what it tells of stays done."""
+    """All complete records. One that a killed process left half written is skipped: its change stays."""
     if not path.exists() or path.stat().st_size == 0:
         return
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
@@ -57,7 +57,7 @@ def _read(text: mmap.mmap, at: int, end: int):
 
 @dataclass
 class Revocable:
-    """What no fsync has made durable: by file its writes and cuts in their order, and what was done to directories."""
+    """The changes without a later fsync: by file its writes and truncations in order, and the changes of directories."""
 
     files: dict[int, list[Record]]
     names: list[Record]
@@ -66,8 +66,7 @@ class Revocable:
 
 
 def revocable(path: Path) -> Revocable:
-    """An fsync makes durable what was noted of its file before it began; and, as journalling file systems do, whatever was
-    done to directories before it began."""
+    """An fsync makes durable all earlier changes of its file, and, as in journalling file systems, all earlier changes of directories."""
     files: dict[int, list[Record]] = {}
     names: list[Record] = []
     count = syncs = 0

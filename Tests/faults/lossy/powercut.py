@@ -1,4 +1,4 @@
-"""Cuts the power: takes back a part of what was not fsynced. Nothing may run on the files meanwhile."""
+"""Cuts the power: reverts a part of the changes without an fsync. No program may use the files meanwhile."""
 
 import os
 import random
@@ -9,13 +9,13 @@ from pathlib import Path
 from .journal import CREATE, LINK, MKDIR, RENAME, RESIZE, RMDIR, SYMLINK, UNLINK, WRITE, Record, revocable
 
 SECTOR = 512
-# What the disk keeps of what it was not told to keep: nothing; all; all until some moment; each sector as of some moment.
+# The changes without an fsync that the disk keeps: none; all; all until some time; for each sector, those until some time.
 MANNERS = ("nothing", "until", "sectors", "sectors", "pages", "all")
 
 
 @dataclass
 class Loss:
-    """What a cut took."""
+    """The losses of a power cut."""
 
     manner: str
     records: int
@@ -30,7 +30,7 @@ class Loss:
 
 
 def cut(root: Path, journal: Path, dice: random.Random, manner: str | None = None) -> Loss:
-    """Makes of the files below `root` what a disk could hold after a loss of power now. The journal is empty then."""
+    """Changes the files below `root` to a state that a disk could have after a power cut now, and empties the journal."""
     manner = manner or dice.choice(MANNERS)
     left = revocable(journal / "journal")
     places = _places(root, journal / "grave")
@@ -64,7 +64,7 @@ def cut(root: Path, journal: Path, dice: random.Random, manner: str | None = Non
 
 
 def forget(journal: Path):
-    """Makes the journal empty: what is there now is durable."""
+    """Empties the journal, so that the current state is durable."""
     os.truncate(journal / "journal", 0) if (journal / "journal").exists() else None
     for entry in (journal / "grave").iterdir():
         entry.unlink()
@@ -81,7 +81,7 @@ def _places(root: Path, grave: Path) -> dict[int, str]:
 
 
 def _take_back(file, change: Record):
-    """Undoes a whole change; the later ones of the file have been undone."""
+    """Undoes a whole change, after all later ones of the file."""
     if change.kind == RESIZE:
         os.ftruncate(file.fileno(), change.before)
         os.pwrite(file.fileno(), change.old, change.offset)
@@ -92,7 +92,7 @@ def _take_back(file, change: Record):
 
 
 def _by_sectors(file, changes: list[Record], dice: random.Random, unit: int) -> int:
-    """Each sector gets what it held before one of the writes, or what it holds now, whatever the others get."""
+    """Gives each sector its contents before one of the writes, or the current ones, independent of other sectors."""
     sectors: dict[int, list[tuple[Record, int, int]]] = {}
     for change in changes:
         at, end = change.offset, change.offset + change.length
@@ -107,7 +107,7 @@ def _by_sectors(file, changes: list[Record], dice: random.Random, unit: int) -> 
         kept = dice.randint(0, len(pieces))
         for change, at, stop in reversed(pieces[kept:]):
             old = change.old[at - change.offset:stop - change.offset]
-            # Behind the old end there was nothing: zeros, should the file stay this long.
+            # The file had no data after its former end: zeros, if the file stays this long.
             os.pwrite(file.fileno(), old.ljust(stop - at, b"\0"), at)
             touched.add(change.start)
         if kept:

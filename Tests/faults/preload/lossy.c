@@ -1,15 +1,15 @@
-/* A disk that may forget what was not fsynced, for a PostgreSQL that is run with LD_PRELOAD.
+/* A disk that may lose data without an fsync, for a PostgreSQL that is run with LD_PRELOAD.
  *
- * Every change of a file below $LOSSY_ROOT is noted, with what was there before, in the journal $LOSSY_JOURNAL/journal:
- * writes, truncations, and what is done to directories. An fsync is noted too, and is not passed on: the page cache
- * outlives kill -9, and what a power cut takes is decided by powercut.py, which reads the journal when all processes are
- * dead and takes back a part of what no fsync had made durable.
+ * The library records every change of a file below $LOSSY_ROOT, with the former contents, in the journal $LOSSY_JOURNAL/journal:
+ * writes, truncations, and changes of directories. It records an fsync too, and does not execute it: the page cache
+ * survives kill -9. powercut.py decides about the losses of a power cut: it reads the journal when all processes are
+ * dead, and reverts a part of the changes that no fsync had made durable.
  *
- * What is noted, is noted after it was done. A process that is killed between the two has done something that cannot be
- * taken back, as if the disk had written it in time; so no order that a real disk keeps is broken. An fsync covers what
- * was noted before it began.
+ * The library records a change after its execution. If a process is killed between the two, its change cannot be
+ * reverted, as if the disk had written it in time; so no order of a real disk is violated. An fsync covers the changes
+ * that were recorded before it began.
  *
- * While there is a file $LOSSY_JOURNAL/full, the disk is full: no file may be made, none grows. */
+ * While there is a file $LOSSY_JOURNAL/full, the disk is full: no file can be created, and none grows. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -98,7 +98,7 @@ static uint64_t journal_end(void) {
     return fstat(journal, &now) ? 0 : (uint64_t)now.st_size;
 }
 
-/* Whole path of what is named, without following a last symbolic link; empty where it is not below the root. */
+/* The whole path, without following a last symbolic link; empty if it is not below the root. */
 static void locate(const char *path, char *whole) {
     if (path[0] == '/') {
         snprintf(whole, PATH_MAX, "%s", path);
@@ -358,7 +358,7 @@ int posix_fallocate(int file, off_t offset, off_t length) {
 }
 int posix_fallocate64(int file, off_t offset, off_t length) { return posix_fallocate(file, offset, length); }
 
-/* A second name, outside of the tree, for what is about to lose its last: so inode numbers are not used again, either. */
+/* A second name, outside of the tree, for a file that is about to lose its last one, so that its inode number is not used again. */
 static void bury(const char *path, char *name) {
     struct stat about;
     name[0] = 0;

@@ -1,1 +1,1 @@
-"""What the faults are done to: PostgreSQL on a lossy disk, gateways, and proxies on both sides of each."""
+"""The targets of the faults: PostgreSQL on a lossy disk, gateways, and proxies on both sides of each."""

@@ -1,4 +1,4 @@
-"""The rig of the feed campaign: brokers besides PostgreSQL, gateways and proxies, and times that are shorter yet."""
+"""The rig of the feed campaign: brokers besides PostgreSQL, gateways and proxies, and even shorter times."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ TUNE = "poll-interval=300ms,stream-keep-alive=1s,feed-takeover=1500ms"
 
 
 class FeedRig(Rig):
-    """Gateways reach NATS by the route `nats`; Kafka's brokers are not behind a proxy, as they tell clients their own address."""
+    """Gateways reach NATS by the route `nats`; Kafka's brokers have no proxy, because they send their own address to clients."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None, namespaces, options=()):
         super().__init__(root, logs, library, template, options=options, timing=TIMING, tune=TUNE, namespaces=namespaces)

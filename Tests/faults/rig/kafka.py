@@ -1,4 +1,4 @@
-"""Starts and steers the program of Kafka brokers."""
+"""Starts and controls the program of Kafka brokers."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ class Kafka:
 
     def __init__(self, logs: Path):
         self._lock = threading.Lock()
-        # By topic, the values of all records so far: those of a partition are in order.
+        # By topic, the values of all records so far, in order within a partition.
         self._records: dict[str, list[str]] = {}
         with open(logs / "kafka.err", "ab") as errors:
             self._child = subprocess.Popen([sys.executable, Path(__file__).with_name("kafka_server.py")], stdin=subprocess.PIPE,
@@ -33,7 +33,7 @@ class Kafka:
             return self._answer()
 
     def messages(self, topic: str) -> list[dict]:
-        """The values of all records of a topic that have come to the reader."""
+        """The values of all records of a topic that the reader has received."""
         records = self.do("read")["records"]
         with self._lock:
             for name, _, value in records:
@@ -41,7 +41,7 @@ class Kafka:
             return [json.loads(value) for value in self._records.get(topic, [])]
 
     def all_messages(self, topic: str, quiet: float = 1.5, patience: float = 20) -> list[dict]:
-        """The same, when no more have come to the reader for some time: a broker that was down is asked again with pauses."""
+        """All values, once the reader has received none for some time: it retries a broker that was down with pauses."""
         deadline, found = time.monotonic() + patience, self.messages(topic)
         changed = time.monotonic()
         while time.monotonic() < min(deadline, changed + quiet):

@@ -20,7 +20,7 @@ import time
 LIBRARY = ctypes.CDLL(ctypes.util.find_library("rdkafka") or "librdkafka.so.1")
 PRODUCER, CONSUMER, PRODUCE_REQUEST, BEGINNING = 0, 1, 0, -2
 BROKER = 1
-# More requests than there are until connections have ended.
+# More errors than there are requests until connections have ended.
 MOST_REFUSED = 3000
 
 

@@ -1,4 +1,4 @@
-"""A NATS server with JetStream, and what its streams hold: over the protocol itself, so that no client library is needed."""
+"""A NATS server with JetStream, and the contents of its streams, by the protocol itself, so that no client library is needed."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Starts and steers the proxies."""
+"""Starts and controls the proxies."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ class Proxies:
         self._do("call", name, label=label, text=text, skip=skip, lost=lost, then=then)
 
     def keep_calls(self, name: str):
-        """Removes what `lose_call` has set and nothing has met."""
+        """Removes the traps of `lose_call` that no call has met."""
         self._do("call", name, then=None)
 
     def disarm(self, name: str):

@@ -1,17 +1,17 @@
-"""TCP proxies that lose, delay and break what they pass on. A program of its own: its work does not wait for the clients'.
+"""TCP proxies that lose and delay data, and break connections. A separate program, so that its work does not wait for the clients.
 
 Takes commands as lines of JSON on standard input and answers each with a line; ends when its input does.
 
     {"do": "open", "name": N, "to": PORT}           -> {"port": …}
     {"do": "set", "name": N, "up": M, "down": M}    how each direction passes: "pass", "stall", or milliseconds of delay
-    {"do": "break", "name": N, "how": "reset"|"close"}   ends the connections there are
+    {"do": "break", "name": N, "how": "reset"|"close"}   ends the current connections
     {"do": "refuse", "name": N, "on": true}         new connections are reset
     {"do": "arm", "name": N, "way": "up"|"down", "text": T or null, "least": L, "bytes": K, "then": "reset"|"close"|"stall"}
-        the next data that goes this way, has this text in it and L bytes or more: its first K pass, then this happens to its
-        connection
+        waits for the next data in this direction with this text and at least L bytes: its first K bytes pass, then "then" applies
+        to its connection
     {"do": "call", "name": N, "label": A, "text": T or null, "skip": K, "lost": "before"|"after", "then": "reset"|"close" or null}
-        counts what clients send that has this text in it, on PostgreSQL connections with the application name A: K such calls pass.
-        The connection ends before the next call passes on, or when its answer comes. With "then": null, the trap is removed
+        counts the clients' data with this text, on PostgreSQL connections with the application name A: K such calls pass.
+        The connection ends before the next call passes, or when its answer comes. With "then": null, the trap is removed
     {"do": "look", "name": N}                       -> {"tripped": …, "connections": …}
 """
 
@@ -36,7 +36,7 @@ class Connection:
         # The application name, as soon as the client has sent it; requests for encryption may precede it.
         self.label: str | None = None
         self._unlabelled = 3
-        # How the connection ends when its next answer comes; None where the answer passes.
+        # The end of the connection at its next answer; None if the answer passes.
         self.answer_lost: str | None = None
         self.tasks = [asyncio.ensure_future(self._pump(client, server, "up")),
                       asyncio.ensure_future(self._pump(server, client, "down"))]
@@ -63,7 +63,7 @@ class Connection:
         except OSError:
             self.end("reset")
             return
-        # The end of the one side is told to the other, unless the network is away.
+        # Forwards the end of one side to the other, unless the network is away.
         await self._wait(way)
         self.end("close")
 

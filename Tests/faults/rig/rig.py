@@ -1,4 +1,4 @@
-"""PostgreSQL, gateways and the proxies on both sides of each: what a round of faults works on."""
+"""PostgreSQL, gateways and the proxies on both sides of each: the targets of a round of faults."""
 
 import json
 import threading
@@ -15,13 +15,13 @@ from .proxies import Proxies
 from .server import Clock, Server
 
 MIRROR = {"name": "recs", "path": "/rec/{id}", "columns": {"n": "bigint", "t": "text"}}
-# Everything that waits, waits for less long than in production: a fault must be over within seconds.
+# All waits are shorter than in production: a fault must be over within seconds.
 OPTIONS = ("--dead-after", "2500ms", "--session-timeout", "8s", "--shutdown-timeout", "3s", "--commit-deadline", "8s", *endpoint.OPTIONS)
 TUNE = "poll-interval=500ms,stream-keep-alive=2s,feed-takeover=2500ms"
 
 
 class Rig:
-    """`names` are the gateways. Their PostgreSQL is behind `link-<name>`, and clients reach them by `door-<name>`."""
+    """`names` are the gateways. They reach PostgreSQL through `link-<name>`, and clients reach them through `door-<name>`."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None = None, names=("a", "b", "c"),
                  clock: Path | None = None, settings: dict | None = None, options=(), timing=OPTIONS, tune=TUNE, namespaces=("default",)):
@@ -35,10 +35,10 @@ class Rig:
         self.ports = {name: free_port() for name in names}
         self.links: dict[str, int] = {}
         self.doors: dict[str, int] = {}
-        # Who is down because of a fault, and whom nobody but itself has ended: what their last words were.
+        # Gateways that a fault has stopped, and the last output of those that ended by themselves.
         self.down: set[str] = set()
         self.ended: list[str] = []
-        # Those of them that had been ready: a lost database is no reason to end for a gateway that serves.
+        # The gateways among them that had been ready: a serving gateway may not end because it lost the database.
         self.exits: list[str] = []
         self._closing = threading.Event()
         self._stranger: psycopg.Connection | None = None
@@ -65,7 +65,7 @@ class Rig:
         threading.Thread(target=self._supervise, daemon=True).start()
 
     def _supervise(self):
-        """Starts gateways again that end of themselves, as systemd does: one that finds no database when it starts, ends."""
+        """Restarts gateways that end by themselves, as systemd does: a gateway that finds no database at its start ends."""
         while not self._closing.wait(0.5):
             with self._lock:
                 for name in self.names:
@@ -77,7 +77,7 @@ class Rig:
                         self.start_gateway(name)
 
     def kill_gateway(self, name: str, politely: bool = False):
-        """Ends a gateway, until it is started again."""
+        """Stops a gateway until it is started again."""
         with self._lock:
             self.down.add(name)
         process = self.gateways[name].process
@@ -93,17 +93,17 @@ class Rig:
             self.down.discard(name)
 
     def start_gateway(self, name: str):
-        """Starts a gateway and doesn't wait for it."""
+        """Starts a gateway without waiting for it."""
         place = self.root / f"gateway-{name}"
         place.mkdir(exist_ok=True)
         env = self.clocks[name].environment if self.clocks else {}
         self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *self.options,
                                           port=self.ports[name], name=f"gateway-{name}", ns=",".join(self.namespaces), env=env, tune=self.tune, wait=False)
 
-    # Looking into the database, past all proxies
+    # Reads of the database without proxies
 
     def rows(self, query: str, *values, patience: float = 30) -> list[tuple]:
-        """Runs a statement, and returns what it finds; tried again while the database is away."""
+        """Runs a statement and returns its rows; repeats it while the database is away."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -127,7 +127,7 @@ class Rig:
         self.rows("select count(pg_terminate_backend(pid)) from unnest(%s::int[]) as pid", pids)
 
     def hold_head(self):
-        """A stranger's session takes the row that every writer needs."""
+        """Locks the row that every writer needs, in a session of a stranger."""
         connection = psycopg.connect(self.url, connect_timeout=5, options="-c lock_timeout=3000")
         try:
             connection.execute("select head from pathmirror.namespace for update")
@@ -146,7 +146,7 @@ class Rig:
             self._stranger = None
 
     def heal(self):
-        """Ends whatever faults may be left, and waits until every gateway serves."""
+        """Ends the remaining faults, and waits until every gateway serves."""
         self.leave_head()
         for name in self.names:
             for route in (f"link-{name}", f"door-{name}"):
@@ -159,7 +159,7 @@ class Rig:
             wait_until(lambda: self.gateways[name].ready(), f"gateway {name} to be ready", 40, 0.1)
 
     def caught_up(self):
-        """Waits until every mirror has come to the head."""
+        """Waits until every mirror has reached the head."""
         wait_until(lambda: self.rows("select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0],
                    "the mirrors to catch up", 60, 0.2)
 

@@ -1,4 +1,4 @@
-"""PostgreSQL on a disk that may forget, with a clock that may step."""
+"""PostgreSQL on a disk that may lose data, with a clock that may step."""
 
 import os
 import random
@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def build_library(name: str, into: Path) -> Path:
-    """Compiles one of the libraries of preload/ with whatever C compiler is here."""
+    """Compiles one of the libraries of preload/ with any C compiler of the machine."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise RuntimeError("no C compiler: install the Debian package gcc (scripts/install-dependencies faults)")
@@ -31,7 +31,7 @@ def build_library(name: str, into: Path) -> Path:
 
 
 class Clock:
-    """The wall clock of one or more programs, to be stepped."""
+    """The wall clock of one or more programs, which tests can step."""
 
     def __init__(self, library: Path, file: Path):
         self.file = file
@@ -40,7 +40,7 @@ class Clock:
         self.environment = {"STEPPED_CLOCK": str(file), "LD_PRELOAD": str(library)}
 
     def step(self, seconds: float):
-        """By how much it is wrong from now on."""
+        """Sets the error of the clock."""
         with open(self.file, "r+b") as file:
             file.write(struct.pack("<q", round(seconds * 1e9)))
 
@@ -130,7 +130,7 @@ class Server:
         wait_until(attempt, "PostgreSQL to take queries", patience, 0.05)
 
     def kill(self):
-        """kill -9 of the server and every process of it at once."""
+        """Kills every process of the server at once with SIGKILL."""
         if not self.process:
             return
         self.freeze()
@@ -140,7 +140,7 @@ class Server:
         wait_until(lambda: not any(alive(pid) for pid in pids), "killed PostgreSQL processes to be gone")
 
     def freeze(self):
-        """SIGSTOP of all; again, until none was started meanwhile."""
+        """Stops all processes with SIGSTOP, repeatedly until no new one was started meanwhile."""
         seen: list[int] = []
         while seen != (pids := family(self.process.pid)):
             self._signal(pids, signal.SIGSTOP)
@@ -164,12 +164,12 @@ class Server:
             self.process.kill()
 
     def cut_power(self, dice: random.Random, manner: str | None = None) -> powercut.Loss:
-        """Everything ends at once, and the disk forgets a part of what was not fsynced. The server is not started again."""
+        """Kills all processes, and the disk loses a part of the changes without an fsync. The server stays stopped."""
         self.kill()
         return powercut.cut(self.data, self.journal, dice, manner)
 
     def keep_copy(self, name: str):
-        """A copy of the files as of one moment, as a snapshot of the disk makes it."""
+        """Copies the files at one time, as a snapshot of the disk does."""
         target = self.root / name
         self.freeze()
         try:
@@ -179,7 +179,7 @@ class Server:
             self.thaw()
 
     def put_back(self, name: str):
-        """Puts the copy in the place of the files of the server, which has been killed. It is not started again."""
+        """Replaces the files of the killed server by the copy. The server stays stopped."""
         shutil.rmtree(self.data)
         self._copy(self.root / name, self.data)
         (self.data / "postmaster.pid").unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Clients that write, read and listen while faults happen, and remember what they were told."""
+"""Clients that write, read and listen during faults, and record the answers."""

@@ -14,7 +14,7 @@ ASK = {"X-Firebase-ETag": "true"}
 
 
 class Client(threading.Thread):
-    """Works until it is told to stop. `doors` are the ports of the gateways, by name; dice decide what it does."""
+    """Works until a test stops it. `doors` are the ports of the gateways, by name; dice choose its work."""
 
     pause = 0.01
 
@@ -43,18 +43,18 @@ class Client(threading.Thread):
     # Requests
 
     def gateway(self) -> str:
-        """Mostly its own, so that its connection is kept; at times another."""
+        """A gateway: mostly the client's own, so that its connection is kept; at times another."""
         if self.home is None or self.dice.random() < 0.15:
             return self.dice.choice(list(self.doors))
         return self.home
 
     def token(self) -> str:
-        """A value that nobody else writes, nor this client again."""
+        """A unique value, over all clients."""
         self.count += 1
         return f"{self.name}n{self.count}"
 
     def request(self, operation: Operation, method: str, path: str, value=None, headers: dict | None = None) -> Response | None:
-        """Sends; None where nothing is known of its effect. The operation is ended unless a response came."""
+        """Sends a request; returns None if its effect is unknown. Ends the operation unless a response came."""
         self.history.begin(operation)
         strong = {"X-Pathmirror-Min-Seq": str(self.history.seq)}
         rest = self._rests[operation.gateway]
@@ -74,7 +74,7 @@ class Client(threading.Thread):
         return response
 
     def read(self, key: str, path: str, gateway: str) -> tuple[bool, object, str | None]:
-        """A strong read: (whether it came, value, ETag)."""
+        """A strong read: (whether an answer came, value, ETag)."""
         operation = Operation(self.name, "read", key, gateway=gateway)
         response = self.request(operation, "GET", path, headers=ASK)
         if response is None:
@@ -88,7 +88,7 @@ class Client(threading.Thread):
         return True, value, response.etag
 
     def write(self, operation: Operation, method: str, path: str, value, headers: dict | None = None) -> bool:
-        """A write of which 200 and, with a precondition, 412 are the only definite answers."""
+        """A write. Its only definite answers are 200 and, with a precondition, 412."""
         response = self.request(operation, method, path, value, headers)
         if response is None:
             return False

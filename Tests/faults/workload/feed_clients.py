@@ -1,4 +1,4 @@
-"""Consumers whose connections end at any byte, who start again where they were, and who say by a cursor what they have processed."""
+"""Consumers whose connections end at any byte, which restart at their position, and acknowledge by a cursor."""
 
 import http.client
 import io
@@ -14,11 +14,11 @@ from .feeds import PASSING, Consumer
 
 
 class Cut(OSError):
-    """So many bytes of an answer have been read as were to be read."""
+    """The budget of bytes of an answer has been read."""
 
 
 class _Bytes(io.RawIOBase):
-    """What comes over a connection, up to a count of bytes."""
+    """The bytes of a connection, up to a limit."""
 
     def __init__(self, connection: socket.socket, budget: int):
         super().__init__()
@@ -36,7 +36,7 @@ class _Bytes(io.RawIOBase):
 
 
 class Exchange:
-    """A request on a connection of its own, of whose answer at most `budget` bytes are read."""
+    """A request on a connection of its own, with at most `budget` bytes of the answer read."""
 
     def __init__(self, port: int, method: str, target: str, body: bytes = b"", headers: dict | None = None, budget: int = 1 << 40,
                  patience: float = 10.0):
@@ -52,7 +52,7 @@ class Exchange:
             raise
 
     def makefile(self, *_):
-        """What http.client asks a socket for."""
+        """The method of a socket that http.client needs."""
         return io.BufferedReader(_Bytes(self.socket, self._budget))
 
     def answer(self) -> http.client.HTTPResponse:
@@ -61,7 +61,7 @@ class Exchange:
         return answer
 
     def end(self, how: str):
-        """`reset`, `close`, or `abandon`: the connection stays open, and nothing reads from it."""
+        """`reset`, `close`, or `abandon`: the connection stays open without a reader."""
         if how == "abandon":
             return
         if how == "reset":
@@ -70,7 +70,7 @@ class Exchange:
 
 
 class Restarting(Consumer):
-    """A consumer that keeps a cursor: the id up to which it has processed all that it received under its present name."""
+    """A consumer with a cursor: the id up to which it has processed all messages that it received under its present name."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -78,16 +78,16 @@ class Restarting(Consumer):
         self.cuts = 0
 
     def cut(self, exchange: Exchange):
-        """Ends a connection in some manner; connections that are left open are few."""
+        """Ends a connection in some manner; few connections are left open."""
         how = "close" if self.calm else self.dice.choice(["reset", "close", "close", "abandon"])
         self.cuts += 1
         exchange.end(how)
         if how == "abandon":
-            # A gateway gives messages to it as to others, for nothing: that has to end some time.
+            # A gateway delivers messages to this consumer in vain, which must end at some time.
             threading.Timer(self.dice.uniform(0.05, 2.0), exchange.socket.close).start()
 
     def budget(self) -> int:
-        """Bytes of an answer: often none or few, at times all."""
+        """A number of bytes of an answer: often none or few, at times all."""
         return 1 << 40 if self.calm else int(10 ** self.dice.uniform(0, 5)) - 1
 
     def rename(self):
@@ -95,14 +95,14 @@ class Restarting(Consumer):
         self.cursor, self.resumes = None, False
 
     def passes(self, what: str, gateway: str, status: int, body: bytes) -> bool:
-        """Whether this is an answer that a fault explains."""
+        """Whether a fault explains this answer."""
         if status not in PASSING:
             self.history.complain(f"{what} of feed {self.notes.name} at {gateway}: {status} {body[:200]!r}")
         return False
 
 
 class Puller(Restarting):
-    """Pulls. Some of the answers are lost on their way; at times it says by `after` what it has processed instead of acknowledging it."""
+    """Pulls. Some answers are lost; at times `after` names the processed messages instead of an acknowledgement."""
 
     pause = 0.05
 
@@ -124,7 +124,7 @@ class Puller(Restarting):
         return True
 
     def lose(self, body: dict):
-        """Asks, and does not receive the answer. Then it continues as before, resumes, or takes another name."""
+        """Sends a request and drops the answer. Then it continues as before, resumes, or takes another name."""
         exchange = None
         try:
             exchange = Exchange(self.doors[self.gateway()], "POST", self.notes.target("pull"), json.dumps(body).encode(), patience=1.0)
@@ -146,7 +146,7 @@ class Puller(Restarting):
     def work(self, messages: list[dict]):
         if self.calm or self.dice.random() > 0.3 or any(self.poison(message) for message in messages):
             return super().work(messages)
-        # It processes some of them, and is killed before it has acknowledged any. When it has started again it says how far it had come.
+        # Processes some of them, and is killed before an acknowledgement. After the restart it names its cursor.
         done = messages[:self.dice.randrange(len(messages) + 1)]
         if done:
             self.notes.says([message["id"] for message in done])
@@ -173,7 +173,7 @@ class StreamConsumer(Restarting):
             if answer.status != 200:
                 return self.passes("stream", gateway, answer.status, answer.read())
             if not resumed:
-                # What was not acknowledged comes again, and the cursor begins with it.
+                # Unacknowledged messages are delivered again, and the cursor begins with them.
                 self.cursor = None
             self.follow(answer, asked, gateway)
         except (OSError, http.client.HTTPException, ValueError):
@@ -203,11 +203,11 @@ class StreamConsumer(Restarting):
                 fields = {}
 
     def process(self, message: dict, event_id: str, open_ids: list[str]) -> bool:
-        """Processes an event; False if it could not be, and the stream is to end."""
+        """Processes an event; False if that was impossible, so that the stream must end."""
         die = self.dice.random()
         if self.poison(message) or (die < 0.02 and not self.calm):
             self.settle("nack", [message["id"]], reason="refused", delay="0s")
-            # What was before it and is not acknowledged comes again.
+            # Earlier messages without an acknowledgement are delivered again.
             self.cursor = None
             return False
         if die < 0.1:

@@ -1,4 +1,4 @@
-"""The feeds of a round of the feed campaign: of every kind, in several namespaces, with those that consume and administer them."""
+"""The feeds of a round of the feed campaign: of every kind, in several namespaces, with their consumers and administrators."""
 
 import http.client
 import json
@@ -18,20 +18,20 @@ from .hostile import HostileServer
 from .record_writer import RecordWriter
 
 NAMESPACES = ("default", "shop", "chat")
-# Namespaces whose first feed is made during a round.
+# Namespaces whose first feed is created during a round.
 YOUNG = tuple(f"young{number}" for number in range(12))
 # Of a delivery to a webhook or a broker. A gateway that takes a feed over waits for a multiple of it.
 TIMEOUT_MS = 1000
 
 
 class Cure:
-    """Whether what could not be processed can be by now."""
+    """Whether the poisonous messages can be processed by now."""
 
     def __init__(self):
         self.came = False
 
     def poison(self, message: dict) -> bool:
-        """One record in seven."""
+        """Whether this is one of the one in seven records that fail."""
         value = message["value"]
         return not self.came and isinstance(value, dict) and value.get("n", 1) % 7 == 0
 
@@ -49,7 +49,7 @@ class FeedField:
         seeds = iter(range(seed + 1, seed + 1000))
 
         def consume(kind, notes, count, **more):
-            # Each has a name of its own: what a consumer says by its last id is of the connections of its name.
+            # Each has its own name: the last id of a consumer refers to the connections of its name.
             self.clients += [kind(f"{notes.namespace[0]}{notes.name}-{kind.__name__.lower()}{number}", rig.doors, history, next(seeds), notes, **more)
                              for number in range(count)]
 
@@ -60,7 +60,7 @@ class FeedField:
         self.sought = self.feed("sought", "chat")
         consume(Consumer, self.sought, 1)
         consume(StreamConsumer, self.sought, 1)
-        # Those of which some messages become dead letters, and are delivered again.
+        # Feeds with some dead letters, which are retried.
         self.retried = [self.feed("retried", "chat", max_attempts=3), self.feed("stopping", "chat", max_attempts=3, on_dead="stop")]
         for notes in self.retried:
             consume(Consumer, notes, 2, poison=self.cure.poison)
@@ -94,7 +94,7 @@ class FeedField:
     # The round
 
     def start(self):
-        """Makes the feeds, waits until every gateway knows them, and begins."""
+        """Creates the feeds, waits until every gateway knows them, and begins."""
         first = Rest(next(iter(self.rig.ports.values())), patience=10)
         for namespace in YOUNG:
             answer = first.send("PUT", f"/rec.json?ns={namespace}", json.dumps({f"k{number}": {"n": number} for number in range(12)}).encode(), ADMIN)
@@ -108,7 +108,7 @@ class FeedField:
             one.start()
 
     def make(self, notes: FeedNotes):
-        """Makes a feed at some gateway, and asks until that is answered."""
+        """Creates a feed at some gateway, and repeats the request until an answer."""
         body, ports = json.dumps(self.definition(notes)).encode(), list(self.rig.ports.values())
 
         def attempt():
@@ -125,15 +125,15 @@ class FeedField:
         if answer.status not in (200, 201):
             raise RuntimeError(f"feed {notes.name}: {answer.status} {answer.body[:300]!r}")
 
-    # Feeds that are made during a round: each the first of its namespace
+    # Feeds that are created during a round: each the first of its namespace
 
     def next_young(self) -> FeedNotes | None:
-        """None where all namespaces have one."""
+        """Returns None if all namespaces have one."""
         namespace = next(self.young, None)
         return FeedNotes("young", "rec", namespace=namespace) if namespace else None
 
     def vanish(self, notes: FeedNotes):
-        """A consumer takes some messages, and nothing is heard of it any more."""
+        """A consumer takes some messages, and then vanishes."""
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             for port in self.rig.ports.values():
@@ -144,7 +144,7 @@ class FeedField:
                     continue
                 if answer.status == 200 and (messages := answer.json()["messages"]):
                     notes.gave("gone", messages, asked)
-                    # The second one is processed, and the progress written down.
+                    # The second message is processed, and the progress stored.
                     if len(messages) > 1:
                         notes.says([messages[1]["id"]])
                         try:
@@ -161,7 +161,7 @@ class FeedField:
         return ports.get((rows[0][0] or "").rpartition(":")[2]) if rows else None
 
     def begin_young(self, notes: FeedNotes | None):
-        """Has a young feed consumed from now on."""
+        """Starts a consumer of a young feed."""
         if notes:
             one = Consumer(f"{notes.namespace}c", self.rig.doors, self.history, next(self._seeds), notes)
             self.notes.append(notes)
@@ -169,7 +169,7 @@ class FeedField:
             one.start()
 
     def calm(self, on: bool):
-        """Whether receivers answer as they should, and consumers neither vanish nor refuse."""
+        """Sets whether receivers answer correctly, and consumers neither vanish nor refuse."""
         self.server.calm = on
         for one in self.clients:
             one.calm = on
@@ -181,7 +181,7 @@ class FeedField:
             one.join(60)
 
     def retry_all(self):
-        """Has all dead letters delivered again; they can be processed by now. To be repeated until there are none."""
+        """Retries all dead letters, which can be processed by now. Callers repeat this until there are none."""
         self.cure.came = True
         rest = Rest(next(iter(self.rig.ports.values())), patience=10)
         for notes in self.notes:
@@ -198,7 +198,7 @@ class FeedField:
         return answer.status
 
     def finish(self):
-        """To be called when nothing is left to deliver: what consumers, webhooks and brokers have is all that there will be."""
+        """To be called when nothing is left to deliver: consumers, webhooks and brokers have all messages."""
         for one in self.clients:
             one.stop()
         for one in self.clients:
@@ -214,13 +214,13 @@ class FeedField:
 
     @staticmethod
     def received(notes: FeedNotes, messages: list[dict]):
-        """A broker has these, in this order: their places take the place of times."""
+        """A broker has these messages, in this order: their positions stand for times."""
         for place, message in enumerate(messages):
             notes.given.append(Given("broker", message, place, place))
             notes.said.setdefault(message["id"], []).append(place)
 
     def at_end(self) -> list[str]:
-        """Feeds that are not through with the log, or that no gateway works as it should."""
+        """Feeds that have not finished the log, or that no gateway works correctly."""
         rows = self.rig.rows("select namespace, name, state, lag_entries, retrying, message, gateway from pathmirror.feed_status")
         late = [f"{namespace}/{name} is {state}, {lag} entries late, {retrying} to be retried, at {gateway}: {message}"
                 for namespace, name, state, lag, retrying, message, gateway in rows if lag > 0 or retrying > 0 or state != "running"]
@@ -237,7 +237,7 @@ class FeedField:
 
 
 class FeedAdministrator(Client):
-    """Changes definitions, moves a feed back, has dead letters delivered again, and looks at feeds, while they are worked."""
+    """Changes definitions, moves a feed back, retries dead letters, and reads feeds, while gateways work them."""
 
     pause = 0.7
 
@@ -247,7 +247,7 @@ class FeedAdministrator(Client):
         self.did: dict[str, int] = {}
 
     def step(self) -> bool:
-        # A feed that is moved back again and again does not come to the end while the campaign waits for that.
+        # A feed with repeated moves back does not finish while the campaign waits for that.
         seeks = 0 if self.field.server.calm else 1
         what = self.dice.choices([self.rotate, self.change, self.seek, self.retry, self.look], [5, 2, seeks, 3, 3])[0]
         try:
@@ -264,7 +264,7 @@ class FeedAdministrator(Client):
         return answer.status == 200
 
     def rotate(self) -> bool:
-        """Changes the secrets of a webhook as the documentation says: the new one first, then without the old one."""
+        """Rotates the secrets of a webhook by the documentation: adds the new one first, then removes the old one."""
         field = self.field
         notes = self.dice.choice([notes for notes in field.notes if "webhook" in field.destinations.get(notes.target(), {})])
         hook = field.destinations[notes.target()]["webhook"]
@@ -277,7 +277,7 @@ class FeedAdministrator(Client):
         return self.ask("PUT", notes, "", self.field.definition(notes) | {"backoff": {"first": "10ms", "max": self.dice.choice(["100ms", "200ms", "300ms"])}})
 
     def seek(self) -> bool:
-        """Moves a feed back by some entries, until that is answered. A move forward would skip messages that are still to be delivered."""
+        """Moves a feed back by some entries, and repeats that until an answer. A move forward would skip undelivered messages."""
         notes = self.field.sought
         head, seq = self.field.rig.rows(
             "select namespace.head, feed.seq from pathmirror.namespace join pathmirror.feed_status as feed on feed.namespace = namespace.name "

@@ -17,13 +17,13 @@ from .client import PATIENCE, Client
 
 DEADLINE_MS = 2000
 QUICK = {"ack_deadline": f"{DEADLINE_MS}ms", "backoff": {"first": "10ms", "max": "200ms"}}
-# What a gateway may answer that has no database, or knows nobody who works the feed.
+# The answers of a gateway that has no database, or knows no gateway that works the feed.
 PASSING = (429, 503)
 
 
 @dataclass
 class Given:
-    """A message as it came to somebody: when it was asked for, and when it came. For a webhook both are the moment it came."""
+    """A delivered message: the times of the request and of the arrival. For a webhook both are the time of the arrival."""
 
     consumer: str
     message: dict
@@ -34,25 +34,25 @@ class Given:
 
 @dataclass
 class Seek:
-    """A feed was moved back to the entry `seq`: when that was first asked for, and when it was answered."""
+    """A feed was moved back to the entry `seq`: the times of the first request and of the answer."""
 
     seq: int
     invoked: float
     answered: float
-    # The newest entry when it was asked for.
+    # The newest entry at the time of the request.
     head: int = 0
     # An attempt without an answer may take effect later.
     is_unknown: bool = False
 
     @property
     def settled(self) -> float:
-        """From this moment on the feed is not moved by it."""
+        """Records that this move cannot take effect from now on."""
         return self.answered + (30.0 if self.is_unknown else 0.0)
 
 
 @dataclass
 class FeedNotes:
-    """A feed of the records /COLLECTION/{key}, and all that its consumers saw. Any thread may add."""
+    """A feed of the records /COLLECTION/{key}, with the observations of its consumers. Any thread may add."""
 
     name: str
     collection: str
@@ -60,13 +60,13 @@ class FeedNotes:
     # All messages are in one order, not only those of a key.
     strict: bool = False
     given: list[Given] = field(default_factory=list)
-    # By id: when somebody was about to say that it is processed, and when that was answered with "done".
+    # By id: the times right before a consumer acknowledged it, and the times of the answer "done".
     said: dict[str, list[float]] = field(default_factory=dict)
     done: dict[str, list[float]] = field(default_factory=dict)
     dead: list[dict] = field(default_factory=list)
     namespace: str = "default"
     on_dead: str = "continue"
-    # Dead letters that were delivered again: their places, (seq, key).
+    # Retried dead letters, by (seq, key).
     retried: set[tuple[int, str]] = field(default_factory=set)
     seeks: list[Seek] = field(default_factory=list)
 
@@ -89,7 +89,7 @@ class FeedNotes:
             self.given += [Given(consumer, message, asked, came, gateway) for message in messages]
 
     def says(self, ids: list[str], at: float | None = None):
-        """To be called before it is said: whether it arrives is not known. `at`: when it was said, if that was before now."""
+        """Records an acknowledgement before it is sent: its arrival is unknown. `at`: the time of sending, if earlier."""
         with self._lock:
             for id in ids:
                 self.said.setdefault(id, []).append(at or time.monotonic())
@@ -110,7 +110,7 @@ class FeedNotes:
 
 
 class Consumer(Client):
-    """Works what it is given, at one gateway after another. `poison(message)` says what it can never process."""
+    """Works the messages of one gateway after another. `poison(message)`: whether it can never process a message."""
 
     pause = 0.02
 
@@ -118,16 +118,16 @@ class Consumer(Client):
         super().__init__(name, doors, history, seed)
         self.notes, self.poison = notes, poison
         self.lives, self.resumes = 0, False
-        # It neither vanishes nor is slow nor refuses, but for what is poison.
+        # With `calm`, it neither vanishes nor is slow nor refuses, except for poisonous messages.
         self.calm = False
 
     @property
     def known_as(self) -> str:
-        """Who starts again has a name of its own, unless it resumes."""
+        """A restarted consumer has a new name, unless it resumes."""
         return f"{self.name}.{self.lives}"
 
     def call(self, what: str, body: dict) -> tuple[str, dict | None]:
-        """Asks some gateway: its name, and the answer where it is known."""
+        """Asks some gateway; returns its name, and the answer if there is one."""
         gateway = self.gateway()
         try:
             answer = self._rests[gateway].send("POST", self.notes.target(what), json.dumps(body).encode(), ADMIN)
@@ -154,7 +154,7 @@ class Consumer(Client):
     def work(self, messages: list[dict]):
         die = 1.0 if self.calm else self.dice.random()
         if die < 0.06:
-            # It is killed, and starts again: under another name, or to go on.
+            # The consumer is killed and restarted: under another name, or to resume.
             self.resumes = self.dice.random() < 0.5
             self.lives += not self.resumes
             return
@@ -166,7 +166,7 @@ class Consumer(Client):
         good, bad, stopped = [], [], set()
         for message in messages:
             if message["key"] in stopped:
-                # It goes back with the one before it that failed.
+                # The message returns with the one before it that failed.
                 continue
             if self.poison(message) or self.dice.random() < refuses:
                 bad.append(message["id"])
@@ -179,7 +179,7 @@ class Consumer(Client):
             self.settle("nack", bad, reason="refused", **self.dice.choice([{}, {"delay": "0s"}]))
 
     def settle(self, what: str, ids: list[str], **members):
-        """Asks until it is answered, as a consumer that means it does."""
+        """Repeats a request until an answer, as a persistent consumer does."""
         while not self.stopped.is_set():
             if what == "ack":
                 self.notes.says(ids)
@@ -192,7 +192,7 @@ class Consumer(Client):
 
 
 class Receiver:
-    """The endpoint of a feed's webhook. It fails at times, in each of the ways in which endpoints do."""
+    """The endpoint of a feed's webhook. It fails at times, in each of the ways of real endpoints."""
 
     def __init__(self, notes: FeedNotes, seed: int):
         self.notes, self.dice = notes, random.Random(seed)
@@ -213,7 +213,7 @@ class Receiver:
         if die < 0.08:
             return Answer(instead="reset")
         first = self.dice.randrange(len(messages)) if die < 0.16 else len(messages)
-        # What comes behind a message that failed counts as not sent: the order is that of the namespace.
+        # Messages after a failed one count as not sent: the order is that of the namespace.
         self.notes.says([message["id"] for message in messages[:first]])
         return Answer(body=json.dumps({"failed": [message["id"] for message in messages[first:first + 1]]}).encode())
 
@@ -222,7 +222,7 @@ class Receiver:
 
 
 class FeedWork:
-    """The feeds of a round: their definitions, and everybody who consumes them."""
+    """The feeds of a round: their definitions, and all consumers."""
 
     def __init__(self, doors: dict[str, int], ports: dict[str, int], history, seed: int):
         self.ports = ports
@@ -239,7 +239,7 @@ class FeedWork:
         return [self.registers, self.records, self.marks]
 
     def start(self):
-        """Makes the feeds, waits until every gateway knows them, and begins to consume."""
+        """Creates the feeds, waits until every gateway knows them, and begins to consume."""
         first = Rest(next(iter(self.ports.values())), patience=PATIENCE)
         for notes in self.notes:
             more = {"webhook": self.receiver.hook()} if notes is self.marks else {}
@@ -280,5 +280,5 @@ def letters(rest: Rest, notes: FeedNotes) -> list[dict]:
 
 
 def is_poison(message: dict) -> bool:
-    """One record in seven is never processed."""
+    """Whether this is one of the one in seven records that fail."""
     return isinstance(message["value"], dict) and message["value"]["n"] % 7 == 0

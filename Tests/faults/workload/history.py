@@ -1,4 +1,4 @@
-"""What the clients asked for and were told, by one monotonic clock."""
+"""The requests of clients and their answers, by one monotonic clock."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ OK, REFUSED, UNKNOWN = "ok", "refused", "unknown"
 
 @dataclass
 class Operation:
-    """One request. `completed` is None where its outcome is unknown, or where it is not known when it had its effect."""
+    """One request. `completed` is None if its outcome, or the time of its effect, is unknown."""
 
     client: str
     kind: str
@@ -34,7 +34,7 @@ class Operation:
 
 @dataclass
 class Order:
-    """One onDisconnect request: what became of asking for it, and of taking it back."""
+    """One onDisconnect request: the outcomes of the request and of its cancellation."""
 
     token: str
     status: str = UNKNOWN
@@ -52,7 +52,7 @@ class History:
     orders: list[Order] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     epoch: int = 0
-    # Whether a gateway may still tell of what a restored database no longer has.
+    # Whether a gateway may still return data that a restored database no longer has.
     blurred: bool = False
 
     def __post_init__(self):
@@ -62,14 +62,14 @@ class History:
     # Times
 
     def begin(self, operation: Operation) -> Operation:
-        """To be called right before the request goes out; the seq to ask for is to be read after this."""
+        """To be called right before the request is sent; the seq to ask for must be read after this."""
         operation.epoch, operation.invoked = self.epoch, time.monotonic()
         with self._lock:
             self.operations.append(operation)
         return operation
 
     def end(self, operation: Operation, status: str, seq: int | None = None, seen=None):
-        """To be called right after the answer came."""
+        """To be called right after the answer has arrived."""
         if seq is not None:
             self.saw(seq, operation.epoch, operation.wrote and status == OK)
         operation.seq, operation.seen, operation.status = seq, seen, status
@@ -82,11 +82,11 @@ class History:
         return order
 
     def complain(self, text: str):
-        """What no outcome of any fault excuses."""
+        """Records an outcome that no fault excuses."""
         with self._lock:
             self.wrong.append(text)
 
-    # The newest state that somebody has seen: strong reads ask for no older one.
+    # The newest seen seq: strong reads ask for no older state.
 
     @property
     def seq(self) -> int:
@@ -98,14 +98,14 @@ class History:
                 self._seq = max(self._seq, seq)
 
     def new_epoch(self):
-        """The database goes back to an older copy: what was seen until now may be gone."""
+        """Records that the database was replaced by an older copy: seen data may be lost."""
         with self._lock:
             self.epoch += 1
             self._seq = 0
             self.blurred = True
 
     def clear(self, head: int):
-        """From now on what is read must be what the restored database has, which has come to this head."""
+        """Records that reads must return the data of the restored database from now on, whose head is this."""
         with self._lock:
             self._seq = max(self._seq, head)
             self.blurred = False

@@ -1,7 +1,6 @@
-"""One HTTP server for webhooks of several feeds, that breaks HTTP in many ways and remembers what it has really processed.
+"""One HTTP server for webhooks of several feeds, that breaks HTTP in many ways and records the messages that it has really processed.
 
-A message counts as processed only if the server has read its whole request and has answered that it succeeded.
-"""
+A message counts as processed only if the server has read its whole request and has answered with success."""
 
 import base64
 import collections
@@ -17,12 +16,12 @@ from dataclasses import dataclass, field
 
 from .feeds import FeedNotes
 
-# Two requests may cross on a connection: a client that has looked for unsolicited bytes at the last moment cannot know of those
-# that were sent a moment later. Requests that come later than this after such bytes had been sent: seconds.
+# Two requests may cross on a connection: a client that has checked for unsolicited bytes at the last moment cannot know of bytes that
+# were sent a moment later. The limit in seconds for a request that crosses such bytes; later requests are errors of the client.
 CROSSING = 0.25
 SUCCESS = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 BODIES = [b"", b"{}", b'{"failed":[]}', b'{"failed":null}', b'{"other":1}']
-# What is no list of ids: the whole request has failed. `%s` is an id of the request.
+# Invalid lists of ids: the whole request has failed. `%s` is an id of the request.
 MALFORMED = [b'{"failed":"%s"}', b'{"failed":{"%s":true}}', b'{"failed":[1,2]}', b'{"failed":7}', b'{"failed":true}', b'{"failed":[{"id":"%s"}]}',
              b'{"failed":["no such id"]}', b'{"failed":["%s"', b'{"failed":["%s"]', b'\xef\xbb\xbf{"failed":["%s"]}', b'{"failed":["%s",null]}']
 TWICE = "one answer more than there were requests"
@@ -30,7 +29,7 @@ TWICE = "one answer more than there were requests"
 
 @dataclass
 class Hook:
-    """A feed's webhook: what was received and processed, and how often it was answered in which way."""
+    """A feed's webhook: received and processed messages, and the number of answers by way."""
 
     notes: FeedNotes
     batch: int
@@ -60,7 +59,7 @@ class HostileServer:
         self.hooks: dict[str, Hook] = {}
         # Until this moment no request is answered.
         self.silent_until = 0.0
-        # Requests on connections on which unsolicited bytes had been waiting: a client that looks sends none.
+        # Requests on connections with waiting unsolicited bytes: a client that checks sends none.
         self.trapped = 0
         # Made with a seed for each connection.
         self.dice = random.Random
@@ -117,7 +116,7 @@ class HostileServer:
 
 
 class Conversation:
-    """One connection: requests, answers, and bytes for which nothing has asked."""
+    """One connection: requests, answers, and unsolicited bytes."""
 
     def __init__(self, server: HostileServer, connection: socket.socket, dice: random.Random):
         self.server, self.connection, self.dice = server, connection, dice
@@ -136,7 +135,7 @@ class Conversation:
     # Reading
 
     def _wait(self) -> bool:
-        """Waits for the next request; does what servers do to idle connections. False: the connection has ended."""
+        """Waits for the next request, and does the usual things of servers to idle connections. False: the connection has ended."""
         if self.buffer:
             return True
         self.connection.settimeout(self.dice.uniform(0.001, 0.2))
@@ -188,11 +187,11 @@ class Conversation:
     # Answering
 
     def _answer(self, request: Request) -> bool:
-        """Answers in some way; whether the connection stays."""
+        """Answers in some way; returns whether the connection stays."""
         hook = self.server.hooks[request.path.partition("?")[0]]
         messages = request.messages
-        # A request that crossed unsolicited bytes was sent before them, or soon after: this thread may read it later than the client has
-        # gone on with its next request.
+        # A request that crossed unsolicited bytes was sent before them, or soon after. This thread may read it after the client has sent
+        # its next request.
         crossed = self.unsolicited is not None and request.begun - self.sent < CROSSING
         asked = self.unsolicited if crossed else request.begun
         hook.notes.gave("webhook", messages, asked)
@@ -208,23 +207,23 @@ class Conversation:
         return getattr(self, f"_{way}")(hook, messages)
 
     def _answer_late(self, request: Request, hook: Hook, crossed: bool) -> bool:
-        """The client may take the bytes that were sent before for the answer."""
+        """The client may take bytes that were sent before for the answer."""
         if crossed:
-            # The client has one answer too many from here on, and may send its next request before it can see that.
-            # Dated before the bytes are sent: this thread may go on long after the client has.
+            # The client has one answer too many from here on, and may send its next request before it can notice. Dated before the bytes
+            # are sent: this thread may continue long after the client.
             since, self.unsolicited = self.unsolicited, time.monotonic()
             self._processed(hook, request.messages, "crossed", SUCCESS, since)
             self.sent = time.monotonic()
             return True
         with self.server._lock:
             self.server.trapped += 1
-        # Were it processed, nothing would be lost: it is not.
+        # The message is not processed, so that a loss would show.
         return self._fails(hook, "trapped", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", stays=False)
 
     def _processed(self, hook: Hook, messages: list[dict], how: str, answer: bytes, at: float | None = None) -> bool:
         """Answers with success. `at`: the client may have had such an answer since then."""
         hook.answers[how] += 1
-        # Before it is said: what became of the answer is not known afterwards.
+        # Recorded before sending: the fate of the answer is unknown afterwards.
         hook.notes.says([message["id"] for message in messages], at)
         self.connection.sendall(answer)
         return True
@@ -234,7 +233,7 @@ class Conversation:
         self.connection.sendall(answer)
         return stays
 
-    # The ways. Each takes the hook and the request's messages, and says whether the connection stays.
+    # The ways. Each takes the hook and the messages of the request, and returns whether the connection stays.
 
     def _succeeds(self, hook, messages) -> bool:
         body = self.dice.choice(BODIES)
@@ -299,7 +298,7 @@ class Conversation:
         return self._fails(hook, "is gone", b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n")
 
     def _redirects(self, hook, messages) -> bool:
-        """To itself, which answers in a way of its own, or to a port that nothing listens at."""
+        """Redirects to itself, with an answer of its own, or to a port without a listener."""
         port = self.server.port if self.dice.random() < 0.8 else 1
         location = b"http://127.0.0.1:%d/%s/%s?again" % (port, hook.notes.namespace.encode(), hook.notes.name.encode())
         status = self.dice.choice([b"307 Temporary Redirect", b"308 Permanent Redirect"])
@@ -311,7 +310,7 @@ class Conversation:
         return False
 
     def _answers_in_part(self, hook, messages) -> bool:
-        """The head or the body ends too early, and so does the connection. Nothing of the request was processed."""
+        """Ends the head or the body too early, and the connection with it. No message of the request was processed."""
         if hook.batch == 1 or self.dice.random() < 0.4:
             return self._fails(hook, "half a head", SUCCESS[:self.dice.randrange(1, len(SUCCESS) - 3)], stays=False)
         return self._fails(hook, "half a body", b'HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{"failed":["', stays=False)

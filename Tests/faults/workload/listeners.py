@@ -1,4 +1,4 @@
-"""Listeners: event streams that are resumed after every break, and realtime listens that begin anew."""
+"""Listeners: event streams that resume after every break, and realtime listens that start again."""
 
 import http.client
 import json
@@ -11,8 +11,8 @@ from harness.websocket_client import RealtimeClient
 from .client import Client
 from .sessions import LOST
 
-# Keep-alives come every two seconds; who hears nothing for this long connects anew. A gateway may take ten seconds over an id
-# that it has not come to.
+# Keep-alives come every two seconds; a listener without data for this long reconnects. A gateway may wait ten seconds for an id that it
+# has not read.
 SILENCE = 14.0
 # The end of the comment that precedes a fresh `put` of an older entry.
 REPEATS = "the following events may repeat"
@@ -71,7 +71,7 @@ class StreamReader(Client):
         self.history.complain(f"a stream at {gateway}: {status} {body[:200]!r}")
 
     def take(self, answer, gateway: str, until: float):
-        """Reads events; goes elsewhere of its own accord after a while."""
+        """Reads events; changes the gateway after a while."""
         fields: dict[str, str] = {}
         may_repeat = False
         while not self.stopped.is_set() and time.monotonic() < until:
@@ -101,7 +101,7 @@ class StreamReader(Client):
 
 @dataclass
 class Listening:
-    """One realtime listen of the registers: the value that came first, and what was pushed then."""
+    """One realtime listen of the registers: its first value, and the later pushes."""
 
     first: dict
     pushes: list[tuple[str, object]]
@@ -147,7 +147,7 @@ class RealtimeListener(Client):
             if push["a"] == "d" and body["p"].strip("/").startswith("reg/"):
                 listening.pushes.append((body["p"].strip("/").removeprefix("reg/"), body["d"]))
             elif push["a"] == "d" and body["p"].strip("/") == "reg":
-                # It was too slow and is told all at once; or the gateway begins anew.
+                # A slow client gets the whole value; or the gateway starts the listen again.
                 listening = Listening(body["d"] or {}, [], time.monotonic(), listening.gateway, self.history.epoch)
                 self.listens.append(listening)
             else:

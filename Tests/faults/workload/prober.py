@@ -1,4 +1,4 @@
-"""Writes to one gateway without a proxy between, all the time: when did that work?"""
+"""Writes to one gateway without a proxy all the time, to measure its outages."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Probe:
 
 
 class Prober(Client):
-    """One gateway's."""
+    """The probes of one gateway."""
 
     pause = 0.2
 

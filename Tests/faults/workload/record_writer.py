@@ -1,4 +1,4 @@
-"""Writes records of a namespace: what they say matters to no check but those of feeds, which read the log."""
+"""Writes records of a namespace. Only the checks of feeds use their contents, which they read in the log."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Realtime clients: transactions, and what is to be done when they are gone."""
+"""Realtime clients: transactions, and onDisconnect writes."""
 
 import time
 
@@ -15,7 +15,7 @@ LOST = (Late, Closed, Rejected, OSError, AssertionError, ValueError)
 
 
 def definite(answer: dict) -> str:
-    """Whether a request was done, certainly not done, or perhaps."""
+    """Whether a request was executed, certainly not executed, or perhaps."""
     if answer["s"] == "ok":
         return OK
     text = str(answer.get("d", ""))
@@ -55,7 +55,7 @@ class Sessions(Client):
             if self.stopped.is_set():
                 return
             self.transaction(client, gateway)
-            # It stays for some seconds, so that faults find it there.
+            # The session stays for some seconds, so that faults can strike it.
             time.sleep(self.dice.random() * 0.5)
             if self.dice.random() < 0.1:
                 orders.append(self.ask_order(client))
@@ -76,7 +76,7 @@ class Sessions(Client):
         order.cancelled = definite(client.answer(number, PATIENCE))
 
     def transaction(self, client: RealtimeClient, gateway: str):
-        """Reads, and writes if it is still so. Only success is a fact about the value: a refusal may be of older data."""
+        """Reads, and writes if the value is unchanged. Only success proves the value: a refusal may be of older data."""
         key = self.dice.choice(REGISTERS)
         answer = client.answer(client.ask("g", {"p": f"reg/{key}"}), PATIENCE)
         if answer["s"] != "ok":
@@ -95,7 +95,7 @@ class Sessions(Client):
         self.learn_seq(operation)
 
     def learn_seq(self, operation: Operation):
-        """The protocol tells no seq. The gateway has applied the write: what it says now is at least that."""
+        """Reads a seq by REST, because the protocol has none. The gateway has applied the write, so its current seq is at least that."""
         if self.history.blurred:
             operation.completed = time.monotonic()
             return

@@ -7,7 +7,7 @@ from .client import Client
 from .history import OK, UNKNOWN, Operation
 from .writers import REGISTERS
 
-# A fault turns synchronous_commit off for the role: this job wants to know what became of its writes, whatever the role's default.
+# A fault turns synchronous_commit off for the role: this job needs certain outcomes, independent of the role's default.
 OPTIONS = "-c statement_timeout=12000 -c synchronous_commit=on"
 
 
@@ -20,7 +20,7 @@ class SqlWriter(Client):
         super().__init__(name, doors, history, seed)
         self.url = url
         self.connection: psycopg.Connection | None = None
-        # Whether the server has said that it has committed without its synchronous standby.
+        # Whether the server has reported a commit without its synchronous standby.
         self.alone = False
 
     def step(self) -> bool:
@@ -49,7 +49,7 @@ class SqlWriter(Client):
             self.history.end(operation, UNKNOWN)
             self.drop()
             return False
-        # A commit for which the wait for the synchronous standby was cancelled is told as one, behind a warning.
+        # PostgreSQL reports a commit whose wait for the synchronous standby was cancelled as a commit, with a warning before it.
         known = not self.alone
         self.history.end(operation, OK if known else UNKNOWN, seq if known else None)
         return True

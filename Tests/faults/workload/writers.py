@@ -9,7 +9,7 @@ LEAVES = 2300
 
 
 class Registers(Client):
-    """Writes, strong reads and compare-and-set of few places that others use, too."""
+    """Writes, strong reads and compare-and-set of few shared registers."""
 
     def step(self) -> bool:
         key, gateway, die = self.dice.choice(REGISTERS), self.gateway(), self.dice.random()
@@ -28,7 +28,7 @@ class Registers(Client):
 
 
 class FanOut(Client):
-    """Updates of several places at once, with a counter and a mark; reads that must find all or nothing of each."""
+    """Updates of several paths at once, with a counter and a mark; reads that must find all or nothing of each."""
 
     def step(self) -> bool:
         gateway = self.gateway()

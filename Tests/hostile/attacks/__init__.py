@@ -1,1 +1,1 @@
-"""Messages that are meant to do harm, and a watch over what they do. Standard library only: the benchmarks run them, too."""
+"""Harmful messages, and a watch over their effects. Standard library only: the benchmarks run them, too."""

@@ -1,39 +1,39 @@
-"""What an attack is."""
+"""The description of an attack."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .wire import CLOSED, Socket, Target, request, segments
 
-# Where everybody may read, where the permitted writer writes, and what nobody may touch.
+# Paths that all callers may read, that the permitted writer writes, and that no caller may change.
 RULES = {"rules": {
     "hall": {".read": True},
     "work": {".write": "auth.uid === 'writer'"},
     "judged": {"$one": {".write": True, ".validate": "newData.isString() && newData.val().matches(/^(a|aa|a*)+(b|c*)+$/)"}},
     "vault": {".read": False, ".write": False},
-    # Refused as well, but not before data, or all of the message, has been looked at.
+    # Refused as well, but only after the rules have read data, or the gateway the whole message.
     "gate": {".read": "root.child('never').exists()", ".write": "root.child('never').exists()"},
     "sieve": {".write": "newData.hasChild('never') || newData.hasChildren(['never'])"},
     "cells": {".write": True, "$key": {".validate": "newData.val() === 'never'"}},
 }}
 
-# What a refusal may be: the rules', a bound's, a lack of room, or the end of the connection.
+# The permitted refusals: of the rules, of a limit, for a lack of room, or the end of the connection.
 REFUSED = frozenset({"401", "413", "400", "503", "429", CLOSED})
 DENIED = frozenset({"permission_denied", "too_big", "unavailable", "failure", CLOSED})
 
 
 @dataclass
 class Attack:
-    """`make` builds what is sent, `send` sends it and returns what came of it; every answer has to be one of `expected`."""
+    """`make` builds the payload, `send` sends it and returns the results; every answer must be one of `expected`."""
 
     name: str
     send: Callable[[Target, object], list[str]]
     expected: frozenset[str]
     make: Callable[[Target], object] = lambda target: None
     prepare: Callable[[Target], None] = lambda target: None
-    # How much more memory the gateway may have for it, at its worst.
+    # The additional memory of the gateway for it, at the most.
     megabytes: int = 512
-    # Needs the administrator's credential.
+    # The attack needs the administrator's credential.
     administers: bool = False
     # One of those that a review found in 0.1.0.
     known: bool = False

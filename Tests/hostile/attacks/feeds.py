@@ -9,16 +9,16 @@ from .attack import Attack
 from .large import children_in_the_hall, nested
 from .wire import CLOSED, PATIENCE, SILENT, Target, packed, read_to_end, status_of
 
-# A feed that attackers may use; what they may not touch is HONEST.
+# Attackers may use the feed PREY, but not HONEST.
 PREY, HONEST = "prey", "honest"
 BAD = frozenset({"400"})
-# A body that is too large may be refused before it is all sent.
+# A body that is too large may be refused before it is completely sent.
 TOO_LARGE = frozenset({"413", "400", CLOSED})
 BUSY = frozenset({"200", "429", "503"})
 FEEDS = 1_100
 WAITS = 1_500
 STREAMS = 60
-# Messages that wait for whoever pulls, and seconds in which nothing is read.
+# Messages that wait for pulls, and seconds without reads.
 ENOUGH, PAUSE = 5_000, 2.0
 
 
@@ -54,7 +54,7 @@ def make_large_prey(target: Target):
 
 
 def on_prey(name: str, send, expected, prepare=make_prey, **more) -> Attack:
-    """An attack by somebody who has the prey's token; the feed is removed afterwards."""
+    """An attack with the token of the prey; the feed is removed afterwards."""
 
     def all_of_it(target: Target, payload) -> list[str]:
         try:
@@ -66,12 +66,12 @@ def on_prey(name: str, send, expected, prepare=make_prey, **more) -> Attack:
 
 
 def body_of(name: str, what: str, make, expected=BAD, **headers) -> Attack:
-    """One body by who has the prey's token."""
+    """One body, sent with the token of the prey."""
     return on_prey(name, lambda target, body: [ask(target, "POST", what, body, **headers)], expected, make=lambda target: make())
 
 
 def definition_of(name: str, make, expected=BAD) -> Attack:
-    """One definition by an administrator. It is not kept."""
+    """One definition by an administrator. The gateway does not keep it."""
     return on_prey(name, lambda target, body: [ask(target, "PUT", "", body, target.administrator)], expected,
                    prepare=lambda target: None, make=lambda target: make(), administers=True, megabytes=1024)
 
@@ -83,7 +83,7 @@ def defined(**members) -> bytes:
 # MARK: many
 
 def thousands_of_feeds(target: Target, _) -> list[str]:
-    """As many as there may be and more; and all of them gone again."""
+    """Creates the maximum number of feeds and more, and removes all of them."""
     names = [f"f{number}" for number in range(FEEDS)]
     with ThreadPoolExecutor(16) as pool:
         made = list(pool.map(lambda name: administer(target, "PUT", name, {"path": "/work/{key}"}), names))
@@ -93,7 +93,7 @@ def thousands_of_feeds(target: Target, _) -> list[str]:
 
 
 def waiting_pulls(target: Target, _) -> list[str]:
-    """Pulls that wait for what never comes: more than there may be, and then their ends."""
+    """Pulls that wait in vain: more than the limit, and then their ends."""
     body = b'{"wait":"60s","consumer":"c%d"}'
     pulls, found = [], set()
     try:
@@ -103,7 +103,7 @@ def waiting_pulls(target: Target, _) -> list[str]:
             plain.sendall(target.head("POST", f"/.feeds/{PREY}/pull?ns={target.ns}", {
                 **bearer(target.token(PREY)), "Content-Length": str(len(sent))}) + sent)
             pulls.append(plain)
-        # Those that are refused are so at once, and in their order: the last is.
+        # Refusals come at once and in order: the last pull is refused.
         found.add(status_of(pulls[-1].recv(4096)))
         for plain in pulls:
             plain.setblocking(False)
@@ -122,7 +122,7 @@ def waiting_pulls(target: Target, _) -> list[str]:
 
 
 def unread(method: str, what: str, count: int, each: int = 1, body: bytes = b"", log: bool = False):
-    """Connections that ask for much and read nothing of it for a while."""
+    """Connections that request much and read none of it for a while."""
 
     def send(target: Target, _) -> list[str]:
         found, readers = set(), []
@@ -134,7 +134,7 @@ def unread(method: str, what: str, count: int, each: int = 1, body: bytes = b"",
                 plain.sendall((head + body) * each)
                 readers.append(plain)
             time.sleep(PAUSE)
-            # A small part of what each could have.
+            # A small part of the answer of each.
             for plain in readers:
                 try:
                     found.add(status_of(plain.recv(4096)))
@@ -168,14 +168,14 @@ def pipeline(method: str, what: str, count: int, body: bytes):
 
 
 def storm(target: Target, _) -> list[str]:
-    """A feed that is moved back and forth while it is pulled, and has its dead letters tried again and dropped."""
+    """Moves a feed back and forth while consumers pull it, and retries and drops its dead letters."""
     requests = [("POST", "seek", b'{"to":"beginning"}'), ("POST", "seek", b'{"to":"snapshot"}'), ("POST", "pull", b'{"max":1000}'),
                 ("POST", "dead/retry", b'{"all":true}'), ("POST", "dead/drop", b'{"all":true}'), ("GET", "status", None)]
     with ThreadPoolExecutor(12) as pool:
         return sorted(set(pool.map(lambda number: ask(target, *requests[number % len(requests)]), range(360))))
 
 
-# MARK: the wrong ones
+# MARK: wrong tokens
 
 EVERYTHING = [
     ("GET", "", None), ("PUT", "", b'{"path":"/{all}"}'), ("DELETE", "", None), ("POST", "pull", b"{}"), ("POST", "ack", b'{"ids":["default:1:0"]}'),
@@ -185,12 +185,12 @@ EVERYTHING = [
 
 
 def others_tokens(target: Target, _) -> list[str]:
-    """Everything that can be asked of the honest feed, with tokens that are not for it."""
+    """All requests to the honest feed, with tokens that are not for it."""
     tokens = [target.token(PREY), target.token("hones"), target.token(HONEST + "x"), target.token(HONEST, "other"), target.token(""),
               target.token(HONEST)[:-2], target.token(HONEST) + "A", "", "guess", "A" * 8_000]
     found = {ask(target, *request, token=token, feed=HONEST) for token in tokens for request in EVERYTHING}
     own = target.token(HONEST)
-    # With its own: the feed's definition, and everything else, are not for it.
+    # With its own token: the feed's definition, and all other requests, are not for it.
     found |= {ask(target, method, "", b'{"path":"/{all}"}', own, HONEST) for method in ("PUT", "DELETE")}
     found |= {target.request("GET", f"/{path}ns={target.ns}", None, bearer(own)) for path in (
         ".feeds?", ".json?", "work.json?", ".settings/rules.json?", ".log?offset=-1&path=/vault&", ".log?offset=-1&path=/&")}
@@ -208,7 +208,7 @@ def malformed_ids(target: Target, _) -> list[str]:
 
 
 def malformed_places(target: Target, _) -> list[str]:
-    """Cursors of the log, and of feeds' streams and dead letters, that are none."""
+    """Invalid cursors of the log, and of feeds' streams and dead letters."""
     values = ["", "x", "-1", "-0", "1e3", "0x10", "%00", "%F0%9F%98%80", "9" * 40, "-" + "9" * 40, "1-", "-1-1", "1_0", "..", "9" * 8_000, "%25" * 1_000]
     found = set()
     for value in values:
@@ -233,7 +233,7 @@ def ask_log(target: Target, query: str) -> str:
 
 
 def long_texts_for_a_filter(target: Target, _) -> list[str]:
-    """Who may write has a feed's filter work: on texts that make a backtracking matcher take for ever."""
+    """A writer makes a feed's filter work on texts that take a backtracking matcher for ever."""
     text = json.dumps("a" * 4_000 + "c" * 4_000).encode()
     return sorted({target.request("PUT", target.url(f"judged/t{number}"), text) for number in range(60)})
 

@@ -1,4 +1,4 @@
-"""One large message each: what a writer without rights may have parsed, packed, nested, compared."""
+"""One large message each: a writer without rights makes the gateway parse, inflate, nest or compare it."""
 
 import json
 
@@ -14,7 +14,7 @@ def keys(count: int, ending: str = "", value: str = "1", stem: str = "k") -> byt
 
 
 def priorities(count: int, depth: int = 0) -> bytes:
-    """Nodes that are made and given a priority by the same update: each priority asks for its node among the rest."""
+    """Nodes that one update creates and gives a priority: each priority must find its node among the others."""
     stem = "s/" * depth
     return ("{" + ",".join(f'"{stem}{number}/a":1,"{stem}{number}/.priority":1' for number in range(count)) + "}").encode()
 
@@ -42,13 +42,13 @@ def paths(count: int, depth: int) -> bytes:
 
 
 COMPARISON = "auth != null && data.child('a').val() === $k && root.child('b/c').exists()"
-# Each is a program of its own.
+# Each pattern is compiled separately.
 REGEX = "newData.isString() && newData.val().matches(/^(a|b|c*){1,9}[^x-z]+\\\\d{3,30}$/)"
 CHAIN = " && ".join(["data.exists()"] * 400)
 
 
 def rules_of(size: int, expression: str = COMPARISON, kind: str = ".write") -> bytes:
-    """A document of nearly so many bytes, all of them the same expression at other places."""
+    """A document of nearly `size` bytes with the same expression at many paths."""
     node = '"node%07d":{"$k":{"' + kind + '":"' + expression.replace("%", "%%") + '"}}'
     count = (size - 12) // (len(node % 0) + 1)
     return ('{"rules":{' + ",".join(node % number for number in range(count)) + "}}").encode()
@@ -77,7 +77,7 @@ def fifty_queries(target: Target, _) -> list[str]:
 
 
 def fifty_gets(target: Target, _) -> list[str]:
-    """Over as many connections; the namespace's rules ask for an index."""
+    """Over the same number of connections; the namespace's rules require an index."""
     return [target.request("GET", target.url("hall", f"orderBy=%22%24priority%22&limitToLast={10 + number}"))[:3]
             for number in range(50)]
 
@@ -141,7 +141,7 @@ ATTACKS = [
     realtime("a regular expression over 10 MB", "p", lambda: put("judged/one", b'"' + b"a" * 10_000_000 + b'"'), DENIED | {"ok"}),
 ]
 
-# The same where rules have to look at data, at what is written, or at each of its parts before they refuse it.
+# The same with rules that read data, the written value, or each of its parts before they refuse it.
 for place in ("gate", "sieve", "cells"):
     ATTACKS += [
         rest(f"{place}: a PATCH of 47 kB gzip, all priorities", "PATCH", place, lambda: packed(priorities(8_300, 25)), headers=GZIP),

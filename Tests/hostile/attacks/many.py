@@ -1,4 +1,4 @@
-"""Many small messages: floods of requests, listens, logins, and of connections that are left half way."""
+"""Many small messages: floods of requests, listens, logins, and unfinished connections."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ def flood(name: str, make, count: int, expected=ANY, patience: float = 2 * PATIE
 
     def send(target: Target, data) -> list[str]:
         with Socket(target, patience) as client:
-            # In pieces, as the gateway doesn't read on from a client that doesn't read.
+            # In pieces, because the gateway stops reading from a client that does not read.
             answers = []
             sent = client.send(data)
             answers = client.answers(count, patience)
@@ -29,7 +29,7 @@ def flood(name: str, make, count: int, expected=ANY, patience: float = 2 * PATIE
 
 
 def listens_and_unauths(target: Target, _) -> list[str]:
-    """10,000 listens, then 5 kB of messages, each of which has all listens judged anew."""
+    """10,000 listens, then 5 kB of messages, each of which makes the gateway judge all listens again."""
     with Socket(target, 2 * PATIENCE) as client:
         client.send(b"".join(segments(request(number + 1, "q", {"p": f"hall/x{number}", "h": ""})) for number in range(10_000)))
         found = set(client.answers(10_000, 2 * PATIENCE))
@@ -40,7 +40,7 @@ def listens_and_unauths(target: Target, _) -> list[str]:
 
 
 def half_sent(make, finish=None):
-    """Opens many connections with an unfinished message on each, and leaves them so for the time of a health check."""
+    """Opens many connections with an unfinished message on each, and keeps them during a health check."""
 
     def send(target: Target, addresses) -> list[str]:
         clients, found = [], set()
@@ -51,7 +51,7 @@ def half_sent(make, finish=None):
                     clients.append(make(target, address))
                 except ConnectionError:
                     found.add(CLOSED)
-            # What became of them all when the last one had come.
+            # The states of all connections after the last one.
             found |= {outcome(client.plain if isinstance(client, Socket) else client) for client in clients}
             return sorted(found)
         finally:
@@ -62,7 +62,7 @@ def half_sent(make, finish=None):
 
 
 def outcome(plain) -> str:
-    """Whether the server has said something to a client that has not finished, without waiting for it."""
+    """Whether the server has sent something to a client with an unfinished message, without waiting for it."""
     plain.setblocking(False)
     try:
         answer = plain.recv(4096)
@@ -79,7 +79,7 @@ def outcome(plain) -> str:
 def half_a_message(pieces: int):
     def make(target: Target, address):
         client = Socket(target, address=address)
-        # 900 pieces announced, some sent. Whoever has no room for them closes.
+        # 900 pieces announced, some sent. A gateway without room for them closes.
         client.send(frame(b"900") + frame(b"x" * 16384) * pieces)
         return client
 
@@ -116,12 +116,12 @@ def half_a_header(target: Target, address):
 
 
 def declared_lengths(target: Target, _) -> list[str]:
-    """Frames that are said to be larger than anything."""
+    """Frames with an announced size beyond all limits."""
     found = set()
     for length in (16 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
         with Socket(target) as client:
             client.send(frame(b"{}", declared=length))
-            # Nothing comes of a frame that goes on; a length that can't be is the end.
+            # An unfinished frame has no effect; an impossible length ends the connection.
             client.send(segments(request(1, "s", {"c": {}})))
             found |= set(client.answers(1, 0.2))
     return sorted(found)
@@ -155,7 +155,7 @@ def polling_pieces(target: Target, _) -> list[str]:
             answer = get("start=t&ser=1&cb=1&v=5")
             parts = answer.split(b"'start','", 1)[1].split(b"'")
             login = f"id={parts[0].decode()}&pw={parts[2].decode()}"
-            # The answer to each is held until the next one comes, so they go out together.
+            # The server holds the answer to each until the next one comes, so they go out together.
             plain_2 = target.connect()
             plain_2.sendall(b"".join(target.head("GET", f"/.lp?{login}&ns={target.ns}&ser={2 + number}&seg0={number}&ts0=9000&d0={piece}")
                                      for number in range(8)))
@@ -164,7 +164,7 @@ def polling_pieces(target: Target, _) -> list[str]:
 
 
 def resumptions(target: Target, _) -> list[str]:
-    """Streams that all want the whole log."""
+    """Many streams that all request the whole log."""
     streams, found = [], set()
     try:
         for number in range(200):
@@ -249,7 +249,7 @@ ATTACKS = [
     Attack("200 resumptions", resumptions, frozenset({"200", "503", "429"}), prepare=write_history),
     held("200 half-sent messages of 1 MB, one address", half_a_message(60)),
     Attack("200 half-sent messages of 1 MB, many addresses", half_sent(half_a_message(60)), HELD, lambda _: MANY),
-    # More than an address, or all of them together, may have.
+    # More than the limit for an address, or for all of them together.
     held("200 half-sent messages of 7 MB, one address", half_a_message(420)),
     Attack("200 half-sent messages of 7 MB, many addresses", half_sent(half_a_message(420)), HELD, lambda _: MANY, megabytes=1400),
     held("200 half-sent frames of 15 MB", half_a_frame),

@@ -1,11 +1,11 @@
-"""A process of its own that asks for the gateway's health on several connections, and writes where it may, all the time.
+"""A separate process that continuously requests the gateway's health on several connections, and writes to a permitted path.
 
     python watch.py PORT CONNECTIONS TARGET CREDENTIAL [FEED TOKEN]
 
-With a feed, whose messages are to be what the writer writes, it consumes that as well, and counts what it has acknowledged.
+With a feed of the writer's records, the process consumes that as well, and counts its acknowledgements.
 
-A line on standard input is answered with the worst latencies since the last one, as JSON; what is under way then counts
-when it has been answered. It ends with its standard input.
+The process answers a line on standard input with the worst latencies since the last line, as JSON; a request in flight counts once it
+has its answer. The process ends with its standard input.
 """
 
 import json
@@ -59,11 +59,11 @@ class Asker:
         self.answered(body)
 
     def answered(self, body: bytes):
-        """For those that look at their answers."""
+        """Parses answers for the subclasses that need it."""
 
 
 class Consumer(Asker):
-    """Pulls and acknowledges by turns. Only what is acknowledged counts: no message is left, and none comes late."""
+    """Pulls and acknowledges by turns. Only acknowledgements count: no message is left, and none comes late."""
 
     def __init__(self, port: int, feed: str, token: str):
         super().__init__("consumer", port, self.next)
@@ -136,7 +136,7 @@ def report(askers: list[Asker]):
 
 
 class Watch:
-    """The process. `since` tells what it saw since it was last asked."""
+    """The process. `since` returns its observations since the last call."""
 
     def __init__(self, port: int, target: str, credential: str, connections: int = 8, feed: tuple[str, ...] = ()):
         self.child = subprocess.Popen([sys.executable, __file__, str(port), str(connections), target, credential, *feed],
@@ -159,7 +159,7 @@ class Watch:
         return json.loads(line)
 
     def settle(self, patience: float = 150) -> dict:
-        """Waits until every connection has been answered since now; what was seen from the last call on."""
+        """Waits until every connection has a new answer; returns the observations since the last call."""
         first = self.since()
         end = time.monotonic() + patience
         counts = {kind: one["count"] for kind, one in first.items()}
@@ -169,7 +169,7 @@ class Watch:
             for kind, one in first.items():
                 one["worst"] = max(one["worst"], next_[kind]["worst"])
                 one["failed"] += next_[kind]["failed"]
-            # Twice on every connection: what was under way, and what began after this call.
+            # Twice on every connection: the request in flight, and one that began after this call.
             if all(next_[kind]["count"] >= count + 2 for kind, count in counts.items()):
                 for kind, one in first.items():
                     one["count"] = next_[kind]["count"]

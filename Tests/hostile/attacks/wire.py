@@ -1,4 +1,4 @@
-"""Bytes to a gateway: HTTP by hand, and WebSockets without a mask's cost."""
+"""Bytes to a gateway: HTTP by hand, and WebSockets without the cost of a mask."""
 
 import base64
 import gzip
@@ -14,8 +14,8 @@ SILENT, CLOSED = "no answer in time", "closed"
 
 
 class Target:
-    """A gateway under attack: `administrator` is its credential, `address` what attackers are to be taken for, `token` makes that of a
-    feed, by its name and namespace."""
+    """A gateway under attack. `administrator` is its credential, `address` the pretended address of attackers; `token` makes the token of a
+    feed by its name and namespace."""
 
     def __init__(self, port: int, administrator: str, ns: str = "default", address: str | None = None, token=None):
         self.port, self.administrator, self.ns, self.address = port, administrator, ns, address
@@ -52,7 +52,7 @@ class Target:
                 try:
                     plain.sendall(self.head(method, target, sent) + (body or b""))
                 except ConnectionError:
-                    # Refused before it was read: the answer is there all the same.
+                    # Refused before it was read: the answer exists nevertheless.
                     pass
                 return status_of(read_to_end(plain))
         except TimeoutError:
@@ -61,7 +61,7 @@ class Target:
             return CLOSED
 
     def administer(self, method: str, path: str, value, query: str = "") -> bytes:
-        """What a test needs to be there; it must succeed."""
+        """Creates data for a test; the request must succeed."""
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         target = path if path.startswith("/") else self.url(path)
         target += ("&" if "?" in target else "?") + f"auth={self.administrator}" + (f"&{query}" if query else "")
@@ -92,7 +92,7 @@ def packed(data: bytes) -> bytes:
 
 
 def frame(payload: bytes, opcode: int = 1, declared: int | None = None) -> bytes:
-    """One frame with a mask of zeros. `declared`: a length that is not the payload's."""
+    """One frame with a mask of zeros. `declared`: a length that differs from the payload's."""
     size = len(payload) if declared is None else declared
     head = bytes([0x80 | opcode])
     if size < 126:
@@ -119,7 +119,7 @@ def request(number: int, action: str, body) -> bytes:
 
 
 class Socket:
-    """A WebSocket whose client sends what it likes and reads what it is asked to."""
+    """A WebSocket whose client sends any bytes, and reads on request only."""
 
     def __init__(self, target: Target, patience: float = PATIENCE, address: str | None = None):
         self.plain = target.connect(patience)
@@ -140,7 +140,7 @@ class Socket:
         self.plain.close()
 
     def send(self, data: bytes) -> bool:
-        """False where the server has closed."""
+        """Returns False if the server has closed."""
         try:
             self.plain.sendall(data)
             return True
@@ -170,7 +170,7 @@ class Socket:
             self._more()
 
     def answers(self, count: int, patience: float = PATIENCE) -> list[str]:
-        """The statuses of so many answers, as they come; what ends them early is the last one."""
+        """The statuses of `count` answers in the order of their arrival; an early end is the last one."""
         found, end, more = [], time.monotonic() + patience, 0
         try:
             while len(found) < count:
@@ -184,7 +184,7 @@ class Socket:
                 if len(payload) <= 6 and payload.isdigit():
                     more, self.pending = int(payload), b""
                     continue
-                # Of a long message the first piece says what it is.
+                # The first piece of a long message shows its kind.
                 text = payload[:200] if not more or self.pending == b"" else b""
                 self.pending = b"seen" if more else b""
                 more = max(0, more - 1)

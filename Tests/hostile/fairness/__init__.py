@@ -1,1 +1,1 @@
-"""One tenant at full speed against the others: what a victim in another namespace measures before and under each attack."""
+"""One tenant at full speed against the others: measures a victim in another namespace before and during each attack."""

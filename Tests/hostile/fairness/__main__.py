@@ -1,4 +1,4 @@
-"""`python -m fairness`: what tenants measure while another one attacks; scripts/fairness runs it."""
+"""`python -m fairness`: measures tenants while another one attacks; scripts/fairness runs it."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--binary", type=Path, help="the gateway; else PATHMIRROR_BINARY, else the release build")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="all attacks at once for so long, and whether resources stay flat")
     parser.add_argument("--csv", type=Path, default=Path("fairness-soak.csv"), help="where --soak writes its samples (fairness-soak.csv)")
-    parser.add_argument("--list", action="store_true", help="the attacks and what they are")
+    parser.add_argument("--list", action="store_true", help="the attacks with a description")
     chosen = parser.parse_args()
     if chosen.list:
         for attack in ATTACKS:

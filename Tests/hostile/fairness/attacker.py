@@ -1,8 +1,7 @@
 """The attacker's process: `python -m fairness.attacker` with a specification on the first line of standard input.
 
-It prints `ready` when it is prepared, begins when a second line arrives, ends when standard input does, and prints what came of its
-requests as one line of JSON.
-"""
+The process prints `ready` after its preparation, begins when a second line arrives, ends when standard input does, and prints the
+results of its requests as one line of JSON."""
 
 import json
 import os
@@ -17,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 
 def line() -> str:
-    """One line of standard input, read byte by byte: what follows is for the code that polls the descriptor."""
+    """One line of standard input, read byte by byte: later bytes are for the code that polls the descriptor."""
     found = b""
     while (one := os.read(0, 1)) not in (b"", b"\n"):
         found += one
@@ -25,7 +24,7 @@ def line() -> str:
 
 
 def be_nice():
-    """Gives way to gateways and victims. Sessions have a priority of their own where the kernel groups by session."""
+    """Lowers the priority below gateways and victims. Sessions have a priority of their own if the kernel groups by session."""
     os.nice(10)
     try:
         Path("/proc/self/autogroup").write_text("10")
@@ -76,7 +75,7 @@ class Attacker:
         self._tell("go")
 
     def finish(self, patience: float = 60) -> dict:
-        """Ends the attack and returns its report. `seconds` is 0 where the process had ended before."""
+        """Ends the attack and returns its report. `seconds` is 0 if the process had ended before."""
         if (status := self.child.poll()) is not None:
             return {"seconds": 0, "counts": {f"exit status {status}": 1}}
         self.child.stdin.close()

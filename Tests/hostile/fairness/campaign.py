@@ -21,11 +21,11 @@ def specification(attack: Attack, tenant: Tenant, port: int, more: dict) -> dict
 
 
 def measure(attack: Attack, postgres: Cluster, logs: Path, seconds: float, quiet_seconds: float | None = None, short: bool = False) -> dict:
-    """Runs one attack. Returns the victim's figures (milliseconds), the gateways' use, and what the attacker achieved."""
+    """Runs one attack. Returns the victim's figures (milliseconds), the gateways' use, and the attacker's results."""
     with ExitStack() as stack:
         start = stack.enter_context(gateways(postgres, logs, [VICTIM, attack.name]))
         servers = [start()]
-        # The first gateway works all feeds: it is alone while they are made.
+        # The first gateway works all feeds: it is alone while they are created.
         spec, tenant = make_victim(servers[0]), Tenant(servers[0], attack.name)
         more = attack.prepare(tenant, short)
         servers += [start() for _ in range(attack.gateways - 1)]
@@ -35,7 +35,7 @@ def measure(attack: Attack, postgres: Cluster, logs: Path, seconds: float, quiet
         stack.callback(attacker.kill)
         victim = Victim({**spec, "port": port})
         stack.callback(victim.close)
-        # The first seconds fill caches; they are not measured.
+        # The first seconds fill caches, and do not count.
         time.sleep(1 if short else 2)
         victim.mark()
         time.sleep(quiet_seconds or min(seconds, QUIET))
@@ -49,7 +49,7 @@ def measure(attack: Attack, postgres: Cluster, logs: Path, seconds: float, quiet
         report = attacker.finish()
         time.sleep(1 if short else 3)
         after = {**total(servers), "disk": database_bytes(servers[0])}
-        # An attack that did not take place proves nothing.
+        # An attack without effect proves nothing.
         ended = [server.process.name for server in servers if not server.process.running] + ["attacker"] * (not report["seconds"])
         return {"attack": attack.name, "quiet": quiet, "attacked": attacked, "before": before, "during": {**sampler.most, "disk": after["disk"]}, "after": after,
                 "attacker": report, "ended": ended}
@@ -77,7 +77,7 @@ def rows(attack: Attack, found: dict) -> Iterator[dict]:
 
 
 def allowances(attack: Attack) -> dict:
-    """What the gateways may have more of during an attack."""
+    """The growth that the gateways may have during an attack."""
     return {"rss": attack.more_bytes, "threads": attack.more_threads, "fds": attack.connections + attack.more_descriptors,
             "disk": attack.more_disk}
 
@@ -102,14 +102,14 @@ def line(row: dict) -> str:
 
 
 def achieved(found: dict) -> str:
-    """What the attacker did, as text."""
+    """The attacker's results as text."""
     seconds, counts = found["attacker"]["seconds"], found["attacker"]["counts"]
     text = ", ".join(f"{count:,} × {what}" for what, count in sorted(counts.items()))
     return f"{found['attack']}: in {seconds:g} s the attacker had {text or 'no answer'}" + (f"; ENDED: {found['ended']}" if found["ended"] else "")
 
 
 def run(attacks: list[Attack], postgres: Cluster, logs: Path, seconds: float, out) -> bool:
-    """Runs attacks one after the other. Writes a line of JSON for each figure, and the table. True where every figure holds."""
+    """Runs attacks one after the other. Writes a line of JSON for each figure, and the table. True if every figure holds."""
     table, holds = [HEAD], True
     for attack in attacks:
         found = measure(attack, postgres, logs, seconds)

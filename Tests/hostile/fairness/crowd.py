@@ -59,7 +59,7 @@ class Link:
             pass
 
     def happened(self, events: int):
-        """Handles what epoll reports. Raises OSError where the connection has ended."""
+        """Handles the events of epoll. Raises OSError if the connection has ended."""
         if self.out and events & select.EPOLLOUT:
             self._send()
             if not self.out:
@@ -86,7 +86,7 @@ class Link:
             self.left = int(lower[at + 18:].split(b"\r\n", 1)[0]) if at >= 0 else 0
             self.crowd.began(self)
         if self.chunked:
-            # Only the end matters: no attack sends what could look like it.
+            # Only the end of the answer matters: no attack sends data that looks like it.
             self.data = (self.data + data)[-5:]
             if self.data == b"0\r\n\r\n":
                 self.crowd.answered(self)
@@ -97,7 +97,7 @@ class Link:
 
 
 class Crowd:
-    """Connections to one port. Subclasses say what happens after each answer. Ends when standard input does."""
+    """Connections to one port. Subclasses define the action after each answer. Ends when standard input does."""
 
     def __init__(self, port: int):
         self.port, self.poll, self.links = port, select.epoll(), {}
@@ -124,7 +124,7 @@ class Crowd:
         self.counts[CLOSED] += 1
 
     def turn(self, seconds: float = 0.1):
-        """Handles what has happened, and waits so long for something to happen."""
+        """Handles pending events, and waits at most this long for the next one."""
         for number, events in self.poll.poll(seconds, 1_024):
             if number == 0:
                 self.over = True
@@ -143,7 +143,7 @@ class Crowd:
             self.turn()
 
     def result(self) -> dict:
-        """What came of the requests, and how many had no end yet."""
+        """The results of the requests, and the number of those without an end yet."""
         return {**self.counts, "open": len(self.links)}
 
     def close(self):
@@ -176,7 +176,7 @@ class Repeaters(Crowd):
 
 
 class Holders(Crowd):
-    """`count` answers that are kept open: whatever ends is asked for again. With `reads` false no byte of them is read."""
+    """`count` answers that are kept open: one that ends is requested again. With `reads` false no byte of them is read."""
 
     def __init__(self, port: int, count: int, payload: bytes, reads: bool = True):
         super().__init__(port)

@@ -1,4 +1,4 @@
-"""All attacks at once beside well-behaved tenants, for as long as asked: memory, threads, descriptors and disk have to stay flat."""
+"""All attacks at once beside well-behaved tenants, for a chosen time: memory, threads, descriptors and disk must stay flat."""
 
 import csv
 import statistics
@@ -21,21 +21,21 @@ PERIOD = 0.25
 VICTIMS = (VICTIM, f"{VICTIM}-too")
 # The logs of all namespaces are kept short, so that the disk can be flat.
 KEEP, RETENTION = "2000 entries", ("--retention-interval", "10s")
-# The part of the whole that is not judged: windows fill, caches warm up, PostgreSQL's tables find their size.
+# The first part of the time, which is not judged: windows fill, caches warm up, PostgreSQL's tables reach their size.
 WARM = 0.25
-# By figure: what the median of the second half may have more than a tenth beyond that of the first.
+# By figure: the excess of the second half's median over 110 % of the first half's.
 SLACK = {"rss": 64 * MIB, "threads": 8, "fds": 200, "disk": 64 * MIB}
 
 
 def tables(url: str) -> dict[str, int]:
-    """Bytes of each table of the schema, with its indexes; the log's partitions together."""
+    """Bytes of each table of the schema, with its indexes; the log's partitions count together."""
     found = sql.rows(url, "SELECT CASE WHEN relname ~ '^log' THEN 'log' ELSE relname END, sum(pg_total_relation_size(oid))::bigint FROM pg_class "
                      "WHERE relnamespace = 'pathmirror'::regnamespace AND relkind = 'r' GROUP BY 1")
     return dict(found)
 
 
 def verdicts(samples: list[dict], gateways_: int) -> list[str]:
-    """What is not flat: the median of the second half against that of the first half without its beginning."""
+    """The figures that are not flat: the median of the second half against that of the first half without its beginning."""
     half, faults = len(samples) // 2, []
     first, second = samples[int(len(samples) * WARM):half], samples[half:]
     figures = [f"{name}{number}" for number in range(gateways_) for name in ("rss", "threads", "fds")] + ["disk"]
@@ -47,7 +47,7 @@ def verdicts(samples: list[dict], gateways_: int) -> list[str]:
 
 
 def run(attacks: list[Attack], postgres: Cluster, logs: Path, seconds: float, file: Path, out) -> bool:
-    """Runs the soak. Writes a line of samples every ten seconds to `file`. True where everything is flat and every tenant was served."""
+    """Runs the soak. Writes a line of samples every ten seconds to `file`. True if every figure is flat and every tenant was served."""
     with ExitStack() as stack:
         start = stack.enter_context(gateways(postgres, logs, [*VICTIMS, *(attack.name for attack in attacks)], RETENTION))
         servers = [start()]

@@ -1,9 +1,8 @@
 """The victim's process: a tenant that pulls, acknowledges, asks for status, reads the log and has a webhook, each at a fixed pace.
 
-Every operation has a time at which it is due, and its latency counts from there: a stall is seen by all operations that were due during
-it, not by one. What is refused (429, 503) is tried again after a moment, and its latency ends with the success. What is not done at the time of a
-report counts with the time that it has taken so far.
-"""
+Every operation has a due time, from which its latency counts: a stall affects all operations that were due during it, not one. A refused
+operation (429, 503) is repeated after a moment, and its latency ends with the success. An unfinished one counts in a report with its
+time so far."""
 
 import asyncio
 import json
@@ -16,9 +15,9 @@ from pathlib import Path
 
 METRICS = ("pull", "wait", "ack", "status", "webhook", "log")
 HOOK = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
-# Seconds between two operations of one kind, and before a refused one is tried again.
+# Seconds between two operations of one kind, and before the repetition of a refused one.
 PERIOD, AGAIN = 0.05, 0.05
-# Messages that are held to be acknowledged one by one, and how many are fetched at once.
+# Messages that are held for single acknowledgements, and the number of messages of a fetch.
 SUPPLY, FETCH = 300, 1_000
 KEYS = 500
 FOLDER = Path(__file__).resolve().parents[1]
@@ -57,7 +56,7 @@ class Metric:
 
 
 class Channel:
-    """One kept-alive connection to the gateway; a new one where it has ended."""
+    """One kept-alive connection to the gateway; a new one if it has ended."""
 
     def __init__(self, victim: "Operations", metric: Metric | None = None):
         self.victim, self.metric, self.streams = victim, metric, None
@@ -92,7 +91,7 @@ class Channel:
         self.streams = None
 
     async def ask(self, method: str, target: str, token: str, body: bytes | None = None) -> tuple[bytes, bytes]:
-        """Head and body of the answer that is no refusal, however long it takes to get one."""
+        """Head and body of the first answer that is no refusal, at any time."""
         while True:
             try:
                 status, head, data = await self.once(method, target, token, body)
@@ -109,7 +108,7 @@ class Channel:
 
 
 class Operations:
-    """What the victim does, and what it has measured."""
+    """The victim's operations, and their measurements."""
 
     def __init__(self, spec: dict):
         self.port, self.ns, self.secret, self.tokens = spec["port"], spec["ns"], spec["secret"], spec["tokens"]
@@ -118,13 +117,13 @@ class Operations:
         self.seq, self.written = 1, 0
 
     async def paced(self, metric: Metric | None, action, records: bool = True):
-        """Calls `action(number, due)` at each time that one is due; late ones follow one another at once."""
+        """Calls `action(number, due)` at each due time; late ones follow one another at once."""
         start, number = time.monotonic(), 0
         waiting: deque[tuple[int, float]] = deque()
         arrived = asyncio.Event()
 
         async def clock():
-            # Due times are noted as they pass, also while an operation is under way.
+            # Records due times as they pass, also during an operation.
             nonlocal number
             while True:
                 due = start + number * self.period
@@ -161,7 +160,7 @@ class Operations:
     # MARK: operations
 
     async def pull(self):
-        """Pulls without waiting. What it gets is acknowledged elsewhere."""
+        """Pulls without waiting. Another task acknowledges the messages."""
         channel, later = Channel(self, self.metrics["pull"]), Channel(self)
         ids: deque[str] = deque()
 
@@ -179,7 +178,7 @@ class Operations:
         await asyncio.gather(acknowledge(), self.paced(self.metrics["pull"], once))
 
     async def wait(self):
-        """Pulls that wait; latency from the time at which the write was due to the message's arrival."""
+        """Pulls that wait; latency from the due time of the write to the message's arrival."""
         metric = self.metrics["wait"]
         writing, pulling = Channel(self), Channel(self, metric)
 
@@ -200,7 +199,7 @@ class Operations:
         await asyncio.gather(self.paced(None, write), consume())
 
     async def ack(self, supplied: asyncio.Event):
-        """Acknowledges one held message at a time; the supply is written and pulled beforehand, and unmeasured."""
+        """Acknowledges one held message at a time; the supply is written and pulled beforehand, without measurement."""
         metric = self.metrics["ack"]
         channel, supplying = Channel(self, metric), Channel(self)
         ids: deque[str] = deque()
@@ -256,7 +255,7 @@ class Operations:
         await self.paced(self.metrics["log"], once)
 
     async def webhook(self):
-        """From the time at which the write was due to the request's arrival at a receiver that answers at once."""
+        """From the due time of the write to the request's arrival at a receiver that answers at once."""
         metric, writing = self.metrics["webhook"], Channel(self)
 
         async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
@@ -328,11 +327,11 @@ class Victim:
         return json.loads(said)
 
     def mark(self):
-        """Forgets what was measured so far. What is due from now on counts."""
+        """Discards the measurements so far. Operations that are due from now on count."""
         self._ask("mark")
 
     def report(self) -> dict:
-        """By metric: what was measured since the last mark."""
+        """By metric: the measurements since the last mark."""
         return self._ask("report")
 
     def close(self):

@@ -1,4 +1,4 @@
-"""The servers of a campaign: PostgreSQL, one or two gateways on a database of their own, tenants, and what gateways use."""
+"""The servers of a campaign: PostgreSQL, one or two gateways on a database of their own, tenants, and the gateways' resources."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ from harness.waiting import wait_until
 
 VICTIM = "victim"
 PATIENCE = 60.0
-# What both kinds of outgoing connections need; without any rate limit.
+# The options for both kinds of outgoing connections, without any rate limit.
 OPTIONS = ("--webhook-allow", "127.0.0.1", "--sink-allow", "127.0.0.1")
 
 
@@ -68,7 +68,7 @@ class Tenant:
         wait_until(look, f"{self.ns}/{name} to be worked", PATIENCE, 0.05)
 
     def token(self, name: str) -> str:
-        """A token for a feed that exists, issued after it was made."""
+        """A token for an existing feed."""
         self.running(name)
         found = []
 
@@ -82,7 +82,7 @@ class Tenant:
 
 
 def make_victim(gateway: Gateway, ns: str = VICTIM) -> dict:
-    """Feeds and tokens of a well-behaved tenant; the specification of its process but for the gateway."""
+    """Feeds and tokens of a well-behaved tenant; the specification of its process without the gateway."""
     tenant, receiver = Tenant(gateway, ns), free_port()
     hook = {"url": f"http://127.0.0.1:{receiver}/hook", "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"]}
     for name, more in (("pulled", {}), ("waited", {}), ("acked", {"ack_deadline": "12h"}), ("hooked", {"webhook": hook})):
@@ -128,7 +128,7 @@ def gateways(postgres: Cluster, logs: Path, namespaces: list[str], options: tupl
 
 
 def usage(gateway: Gateway) -> dict:
-    """Memory, threads and descriptors of a gateway now; zeros where it has ended."""
+    """Memory, threads and descriptors of a gateway now; zeros if it has ended."""
     pid = gateway.process.pid
     try:
         return {"rss": resident_bytes(pid), "threads": len(os.listdir(f"/proc/{pid}/task")), "fds": len(os.listdir(f"/proc/{pid}/fd"))}
@@ -142,14 +142,14 @@ def total(gateways_: list[Gateway]) -> dict:
 
 
 def database_bytes(gateway: Gateway) -> int:
-    """What the gateway's database takes on the disk, without the write-ahead log."""
+    """The size of the gateway's database on the disk, without the write-ahead log."""
     return sql.rows(gateway.database_url, "SELECT pg_database_size(current_database())")[0][0]
 
 
 class Sampler:
-    """Looks at gateways several times a second, and remembers the most of each figure. Use as a context."""
+    """Samples gateways several times a second, and keeps the maximum of each figure. Use as a context."""
 
-    # Resident bytes at which the attack is stopped, since other programs need memory, too.
+    # Resident bytes at which the attack is stopped, because other programs need memory, too.
     ENOUGH = 8 << 30
 
     def __init__(self, gateways_: list[Gateway], too_much=lambda: None):

@@ -1,5 +1,5 @@
-// Package firebase stands in for the package of the same path: an app with a database alone. The other services of the original need
-// packages that the tests of the database have no use for.
+// Package firebase replaces the package of the same path: an app with a database alone. The other services of the real package need
+// packages that the tests of the database do not use.
 package firebase
 
 import (

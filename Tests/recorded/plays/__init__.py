@@ -1,4 +1,4 @@
-"""What is played: fixed conversations, each in a namespace of its own. A function named `play_some_thing` is the play `some-thing`."""
+"""The plays: fixed conversations, each in a namespace of its own. A function named `play_some_thing` is the play `some-thing`."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""The command line: help, what commands print, how they end; SQL; a gateway's own output; `dev`."""
+"""The command line: help, output and exit status of commands; SQL; a gateway's own output; `dev`."""
 
 import json
 
@@ -157,7 +157,7 @@ def play_commands_mirrors(player):
     columns = "post_id, author, title, star_count, created_at at time zone 'utc', stars, price, id, day, ok, rank, raw::text, rest::text, _seq, _misfits"
 
     def caught_up():
-        """Waits until the table has all that was committed."""
+        """Waits until the table has all committed entries."""
         with psycopg.connect(player.stage.url, autocommit=True) as connection:
             query = "select lag_entries from pathmirror.mirror_status where namespace = %s"
             wait_until(lambda: connection.execute(query, (player.name,)).fetchall() == [(0,)], "the mirror to follow")
@@ -210,7 +210,7 @@ def play_commands_tokens(player):
 
 
 def play_commands_sql(player):
-    """The functions and views that reports use, and what a gateway tells of writes by SQL."""
+    """The functions and views for reports, and the gateway's events for writes by SQL."""
     name = _entries(player)
     stream = player.events("stream", "/users.json")
     stream.expect()
@@ -237,7 +237,7 @@ def play_commands_sql(player):
 
 
 def play_commands_tail(player):
-    """What follows the log while others write."""
+    """Output that follows the log while others write."""
     name = _entries(player)
     tail = player.program("log", "tail", "--from", "1", "--ns", name)
     objects_tail = player.program("log", "tail", "--json", "--path", "/users", "--ns", name, "--from", "1")
@@ -254,7 +254,7 @@ def play_commands_tail(player):
 
 
 def play_gateway_output(player):
-    """What gateways print and log, from their start to their end."""
+    """The output and log lines of gateways, from their start to their end."""
     secret = player.directory / "open-secret"
     secret.write_text("another-administrator-secret-0123456789\n")
     secret.chmod(0o644)

@@ -1,4 +1,4 @@
-"""Logins, rules, onDisconnect, transactions that contend: several realtime clients, step by step."""
+"""Logins, rules, onDisconnect, contending transactions: several realtime clients, step by step."""
 
 import time
 
@@ -77,7 +77,7 @@ def play_realtime_on_disconnect(player):
         else:
             client.text(b"\0", 2)
         watcher.expect(4)
-    # A client that comes back ends its old session first.
+    # A client that reconnects ends its old session first.
     old = player.realtime("old")
     old.call("o", {"p": "here", "d": "gone"})
     new = player.realtime("new", f"/.ws?v=5&ls={old.session}")
@@ -85,7 +85,7 @@ def play_realtime_on_disconnect(player):
     watcher.expect(2)
     while old.frame()[0] != -1:
         pass
-    # Those that the rules deny by then are left out.
+    # The gateway omits those that the rules deny at the end.
     client = player.realtime("denied")
     client.call("o", {"p": "here/x", "d": 1})
     client.call("o", {"p": "here/y", "d": 2})
@@ -99,7 +99,7 @@ def play_realtime_on_disconnect(player):
 
 
 def play_realtime_transactions(player):
-    """Transactions that contend for a path, on a gateway on which nobody's slot ends by itself."""
+    """Transactions that contend for a path, on a gateway whose slots do not end by timeout."""
     patient = player.serve(tune="transaction-slot=60s", name="patient", own_database=True)
 
     def client(who: str):
@@ -126,7 +126,7 @@ def play_realtime_transactions(player):
     third.until(thirds)
     waiting(0)
     fourth.expect(4)
-    # Not in its slot, but asked for something else: tried at once.
+    # Not in its slot, but the client has sent another request: executed at once.
     first.until(put(first, "x", "no", over="else"))
     seconds = put(second, "x", 4, over=3)
     waiting(1)
@@ -137,14 +137,14 @@ def play_realtime_transactions(player):
     waiting(2)
     second.call("s", {"c": {}})
     third.call("g", {"p": "x", "q": {}})
-    # Plain writes and other paths wait for nobody.
+    # Plain writes and other paths do not wait.
     fourth.call("p", {"p": "x", "d": "plain"})
     fourth.until(put(fourth, "x/deeper", 1, over=None))
     fourth.until(put(fourth, "z", 1, over=None))
     first.close()
     second.until(put(second, "x", 6, over={"deeper": 1}))
     waiting(0)
-    # A gateway that stops tries what waits.
+    # A gateway that stops executes the waiting transactions.
     third.until(put(third, "x", "no", over="else"))
     seconds = put(second, "x", 7, over=6)
     waiting(1)
@@ -169,13 +169,13 @@ def play_realtime_two_gateways(player):
         there.message()
         there.call("m", {"p": "x", "d": {"there": number, "here": None}})
         here.message()
-    # A session of one gateway is ended by the other.
+    # The other gateway ends a session of the first one.
     here.call("o", {"p": "x/left", "d": True})
     back = player.realtime("back", f"/.ws?v=5&ls={here.session}", gateway=far, host="127.0.0.1")
     back.call("p", {"p": "x/back", "d": True})
     for client in (there, here):
         client.expect(2)
-    # A gateway that dies: the other executes what its clients want done.
+    # A gateway that dies: the other executes the onDisconnect writes of its clients.
     watcher = player.realtime("watcher", gateway=near, host="127.0.0.1")
     watcher.call("q", {"p": "x", "h": ""})
     there.call("o", {"p": "x/died", "d": 1})

@@ -1,4 +1,4 @@
-"""Long polling, and going over to a WebSocket."""
+"""Long polling, and the change to a WebSocket."""
 
 PING = {"t": "c", "d": {"t": "p", "d": {}}}
 READY = {"t": "c", "d": {"t": "a", "d": {}}}
@@ -17,7 +17,7 @@ def play_polling_requests(player):
     for action, body in (("p", {"p": "a", "d": 1}), ("g", {"p": "a", "q": {}}), ("q", {"p": "a", "h": ""}), ("s", {"c": {}}), ("nonsense", {}), ("p", {"p": "a.b", "d": 1}),
                          ("g", {"p": "none", "q": {}}), ("p", {"p": "b", "d": "\u2028</script>é🎈"}), ("g", {"p": "b", "q": {}}), ("p", {"p": "b", "d": "x" * 5000}), ("g", {"p": "b", "q": {}})):
         client.call(action, body)
-    # A message in several requests, out of order and twice: nothing is said before the last piece is there.
+    # A message in several requests, out of order and twice: there is no answer before the last piece.
     pieces = client.pieces({"t": "d", "d": {"r": 100, "a": "p", "b": {"p": "pieces", "d": "y" * 4000}}})
     player.note(f"{len(pieces)} pieces")
     held = client.hold(pieces[-1])
@@ -82,7 +82,7 @@ def play_polling_upgrade(player):
     watcher.call("q", {"p": "left", "h": ""})
     socket.leave()
     watcher.message()
-    # A socket that fails leaves polling as it was.
+    # A failed socket leaves polling unchanged.
     client = player.polling("lp2")
     socket = player.realtime("ws2", f"/.ws?v=5&s={client.id}")
     socket.text("nonsense")

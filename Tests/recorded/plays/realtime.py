@@ -123,7 +123,7 @@ def play_realtime_bad_input(player):
 
 
 def play_realtime_listens(player):
-    """Data before answers, own echoes before answers, and what others are pushed."""
+    """Data before answers, own echoes before answers, and the pushes of other clients."""
     own, other, deep = player.realtime("own"), player.realtime("other"), player.realtime("deep")
     own.call("p", {"p": "room", "d": {"a": 1, "in": {"side": {"x": 1}}}})
     for client, path in ((own, "/room"), (other, "room/"), (deep, "room/in/side")):
@@ -230,7 +230,7 @@ def play_realtime_hashes(player):
 
 
 def play_realtime_large(player):
-    """Long and large writes, read back in segments, heard by streams and clients."""
+    """Long and large writes, read back in segments, received by streams and clients."""
     client, other = player.realtime("ws"), player.realtime("other")
     other.call("q", {"p": "big", "h": ""})
     stream = player.events("stream", "/big.json")

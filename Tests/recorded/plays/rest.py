@@ -30,7 +30,7 @@ BODIES = [
 
 
 def play_rest_bodies(player):
-    """Every kind of body: what is answered, and what is stored."""
+    """Every kind of body, with its answer and the stored value."""
     web = player.http()
     for number, body in enumerate(BODIES):
         web.ask("PUT", f"/v/{number}.json", body)
@@ -93,13 +93,13 @@ def play_rest_writes(player):
     web.ask("GET", "/leaf.json?format=export")
     web.ask("DELETE", "/leaf/x.json")
     web.ask("GET", "/leaf.json?format=export")
-    # Everything
+    # All data
     web.ask("DELETE", "/.json")
     web.ask("GET", "/.json")
 
 
 def play_rest_large_writes(player):
-    """Bodies by a worker, writes that are tried first, large writes; packed and chunked ones."""
+    """Bodies that a worker parses, writes with a precondition, large writes; compressed and chunked ones."""
     web = player.http()
     rows = {f"key{number:05}": {"n": number, "text": f"text {number}"} for number in range(1500)}
     web.ask("PUT", "/rows.json", json.dumps(rows))
@@ -177,7 +177,7 @@ def play_rest_queries(player):
                 ask(path, orderBy=text(order), **{name: text(value) if one == "X" else one for name, one in bound.items()})
     for extra in ({"equalTo": text(1) + ",%22h%22"}, {"startAt": text(1) + ",%22c%22"}, {"endAt": text(1) + ",%22c%22"}, {"startAfter": text(1) + ",%22b%22"}):
         ask("scores", orderBy=text("$value"), **extra)
-    # What is refused, and what is odd
+    # Refused and unusual parameters
     for parameters in (
             {"orderBy": "name"}, {"orderBy": text("unindexed")}, {"orderBy": text("$other")}, {"orderBy": text("")}, {"orderBy": "%22a/../b%22"}, {"orderBy": "1"},
             {"orderBy": text("a.b")}, {"limitToFirst": 2}, {"startAt": "1"}, {"orderBy": text("$key"), "limitToFirst": 0},
@@ -265,7 +265,7 @@ def play_rest_namespaces(player):
 
 
 def play_rest_administrators(player):
-    """What only administrators may, in a gateway without rules."""
+    """Requests that only administrators may make, in a gateway without rules."""
     shut = player.serve(name="shut", own_database=True, rules=None)
     web = player.http(gateway=shut, host="127.0.0.1")
     for headers in ({}, ADMIN, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic wrong"}, {"Authorization": "bearer x"}):

@@ -10,7 +10,7 @@ from wires.http import Events
 
 
 def play_streams_first(player):
-    """How a stream begins, and what refuses to be one."""
+    """The first events of a stream, and requests that are refused."""
     player.set("tree", {"a": 1, "b": {"c": {".value": 2, ".priority": 3}, "0": "x"}, "l": [1, 2], "text": "é\n\"\u2028"})
     for target in ("/.json", "/tree.json", "/tree/b.json", "/tree/b/c.json", "/tree/none.json", "/tree.json?format=export", "/tree/b/c/.priority.json",
                    "/tree.json?print=pretty", "/tree.json?orderBy=%22$key%22&limitToFirst=1", "/tree.json?orderBy=%22$value%22&equalTo=1", "/tree/l.json"):
@@ -32,7 +32,7 @@ def play_streams_first(player):
 
 
 def play_streams_changes(player):
-    """What several streams are told of the same writes, in which order."""
+    """The events of several streams for the same writes, in order."""
     player.set("room", {"a": 1, "deep": {"er": {"x": 1}}})
     web = player.http("writer")
     targets = {"root": "/.json", "room": "/room.json", "deep": "/room/deep.json", "leaf": "/room/deep/er/x.json", "export": "/room.json?format=export",
@@ -50,7 +50,7 @@ def play_streams_changes(player):
     ]
     for number, (method, target, body) in enumerate(writes):
         web.ask(method, target, body)
-        # A write that all streams are told of: whatever came before it is there then.
+        # A write that reaches all streams: earlier events have arrived then.
         mark = f'"mark{number}'
         web.ask("PATCH", "/.json", json.dumps({f"room/mark{number}": number, "room/deep/er/x": f"mark{number}"}))
         for name, stream in streams.items():
@@ -71,7 +71,7 @@ def play_streams_queries(player):
     streams = {name: player.events(name, f"/list.json?{query}") for name, query in queries.items()}
     for stream in streams.values():
         stream.expect()
-    # Each write changes what each stream selects, or is followed by one that does.
+    # Each write changes the selection of each stream, or a later one does.
     for method, target, body in (
             ("PUT", "/list/k0.json", "null"), ("PUT", "/list/z.json", '{"n":3.5}'), ("PATCH", "/list.json", '{"k1/n":4,"k3":null,"zz":"x"}'),
             ("PUT", "/list/k4/n.json", "9"), ("PUT", "/list/k2/.priority.json", "100"), ("PUT", "/list/a.json", '"x"'), ("DELETE", "/list.json", None),
@@ -116,7 +116,7 @@ def play_streams_resume(player):
     for given in (seqs[0], seqs[-1], "0", "1", "-1", "x", "", "999-x", f"{seqs[1]}-{'A' * 24}", ids[1] + "x", "99999999999999999999", "7"):
         resume("unsealed", given)
         if len(given) < 3 or given[0] != "9":
-            # From the future: an administrator's would wait for it.
+            # A future entry: an administrator's request would wait for it.
             resume("admin", given, headers=ADMIN)
     for given in (ids[1], ids[-1]):
         resume("elsewhere", given, "/r/p.json")
@@ -124,7 +124,7 @@ def play_streams_resume(player):
         resume("export", given, "/r.json?format=export")
         resume("query", given, "/r.json?orderBy=%22$key%22&limitToLast=2")
         resume("parameter", given, f"/r.json?lastEventId={given}")
-    # Other rules in between, and none for the reader.
+    # Other rules in between, with no access for the reader.
     player.rules({"rules": {".write": True, ".read": "now > 0"}})
     resume("other rules", ids[2])
     one = player.events("by time", "/r.json?eventIds=true")
@@ -162,7 +162,7 @@ def play_streams_keep_alive(player):
 
 
 def play_streams_conflation(player):
-    """A reader that takes nothing while much is written: what it begins and ends with."""
+    """A stalled reader during many writes: the first and the last events."""
     slow = player.serve("--stream-buffer", "20kB", name="slow", own_database=True)
     stream = Events(player.transcript, "slow", slow.port, "127.0.0.1", receive_buffer=4096)
     player.exits.callback(stream.close)
@@ -175,7 +175,7 @@ def play_streams_conflation(player):
 
 
 def play_streams_two_gateways(player):
-    """Writes at one gateway, streams at the other; ids of one are good at the other."""
+    """Writes at one gateway, streams at the other; the ids of one are valid at the other."""
     other = player.serve("--create-namespaces", "--log-format", "json", name="other")
     web, far = player.http("writer"), player.http("far", gateway=other)
     web.ask("PUT", "/r.json", '{"a":1}')
@@ -194,10 +194,10 @@ def play_streams_two_gateways(player):
     for name, gateway in (("resumed here", None), ("resumed there", other)):
         stream = player.events(name, "/r.json", {"Last-Event-ID": given}, gateway=gateway)
         stream.expect()
-    # An id that the other gateway has not come to yet.
+    # An id that the other gateway has not read yet.
     seq = int(given.partition("-")[0]) + 1
     far.ask("GET", "/r.json", None, {"X-Pathmirror-Min-Seq": str(seq)})
-    # Rules that were put at one hold at the other.
+    # Rules from one gateway apply at the other.
     player.rules({"rules": {".write": True}})
     here.rest()
     there.rest()
@@ -207,7 +207,7 @@ def play_streams_two_gateways(player):
 
 
 def play_streams_revoked(player):
-    """A token that ends while its stream is open, and a gateway that stops."""
+    """A token that expires while its stream is open, and a gateway that stops."""
     secret = player.directory / "secret"
     secret.write_text(SECRET[::-1] + "\n")
     secret.chmod(0o600)

@@ -10,7 +10,7 @@ from wires.wire import Wire
 def play_http_framing(player):
     player.set("a", {"x": 1})
     def once(data: bytes, who: str = "raw"):
-        """One connection on which these bytes are sent; everything until the server closes."""
+        """One connection on which these bytes are sent; all received bytes until the server closes."""
         wire = Wire(player.transcript, who, player.stage.gateway.port)
         player.exits.callback(wire.close)
         wire.send(data)
@@ -80,7 +80,7 @@ def play_http_limits(player):
 
 
 def play_http_pages(player):
-    """Origins and preflights: where all pages may, where some may."""
+    """Origins and preflights: allowed for all pages, and for some."""
     some = player.serve("--allow-origin", "https://app.example,https://*.app.example,null", name="some", own_database=True)
     for gateway, host in ((None, None), (some, "127.0.0.1")):
         web = player.http(gateway=gateway, host=host)
@@ -106,7 +106,7 @@ def play_http_operations(player):
     for headers in ({}, ADMIN, {"Authorization": "Bearer wrong"}):
         web.ask("GET", "/.health/ready", None, headers)
     web.ask("GET", f"/.health/ready?auth={SECRET}")
-    # What is measured, without the figures.
+    # The names of the metrics, without the figures.
     response = player.stage.gateway.rest.send("GET", "/.metrics")
     for name, value in sorted(response.headers.items()):
         if name not in ("Date", "Content-Length"):

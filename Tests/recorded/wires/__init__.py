@@ -1,1 +1,1 @@
-"""Clients that hide nothing: each writes down every byte that it sends and gets."""
+"""Clients that hide nothing: each records every byte that it sends and gets."""

@@ -6,7 +6,7 @@ from wires.wire import PATIENCE, Wire
 
 
 class HTTP(Wire):
-    """A connection that is kept. Requests are written out as they are sent; answers are read to their end and no further."""
+    """A kept-alive connection. It sends requests as written, and reads exactly one answer for each."""
 
     def __init__(self, transcript, who: str, port: int, host: str, receive_buffer: int | None = None):
         super().__init__(transcript, who, port, receive_buffer)
@@ -62,7 +62,7 @@ class HTTP(Wire):
         return body
 
     def _chunks(self, deadline: float) -> bytes:
-        """A body as it is framed."""
+        """A body with its framing."""
         body = b""
         while True:
             line = self.take_through(b"\r\n", deadline)
@@ -82,7 +82,7 @@ class Events(HTTP):
         return self
 
     def expect(self, count: int = 1) -> list[bytes]:
-        """The next events, whole; none where the request was refused."""
+        """The next events, whole; none if the request was refused."""
         if not self.isStream:
             return []
         deadline = time.monotonic() + PATIENCE
@@ -97,7 +97,7 @@ class Events(HTTP):
         return events
 
     def pass_over(self, until: bytes) -> bytes:
-        """Reads events without writing them down, until one has these bytes; that one is written down."""
+        """Reads events without recording them, until one contains these bytes; that one is recorded."""
         deadline = time.monotonic() + PATIENCE
         while True:
             event = self.take_through(b"\n\n", deadline)

@@ -10,7 +10,7 @@ PIECE = 1840
 
 
 class Polling:
-    """One client that asks as browsers do, one request after another."""
+    """One client that sends requests as browsers do, one after another."""
 
     def __init__(self, transcript, who: str, port: int, host: str):
         self.http = HTTP(transcript, who, port, host)

@@ -17,7 +17,7 @@ def compact(message) -> str:
 
 
 class Realtime(HTTP):
-    """One client. It writes down each frame's head in hex, and its payload."""
+    """One client. It records each frame's head in hex, and its payload."""
 
     def open(self, target: str = "/.ws?v=5", headers: dict | None = None, greeted: bool = True) -> "Realtime":
         self.number = 0
@@ -39,7 +39,7 @@ class Realtime(HTTP):
         self.write(frame(payload, opcode, **options))
 
     def say(self, message):
-        """Sends one message, in segments where it is long."""
+        """Sends one message, in segments if it is long."""
         text = compact(message)
         if len(text) <= SEGMENT:
             return self.text(text)
@@ -55,7 +55,7 @@ class Realtime(HTTP):
         return self.number
 
     def frame(self) -> tuple[int, bytes]:
-        """The next frame, written down: (opcode, payload); (-1, b"") at the end of the connection."""
+        """The next frame, recorded: (opcode, payload); (-1, b"") at the end of the connection."""
         if not self.isUpgraded:
             return -1, b""
         head, payload = self._read()
@@ -93,7 +93,7 @@ class Realtime(HTTP):
             return None
 
     def expect(self, count: int = 1):
-        """The next messages, whatever they are."""
+        """The next messages, of any kind."""
         for _ in range(count):
             self.message()
 
@@ -108,11 +108,11 @@ class Realtime(HTTP):
                 return data["b"]
 
     def call(self, action: str, body):
-        """A request, what comes before its answer, and the answer."""
+        """Records a request, the messages before its answer, and the answer."""
         return self.until(self.ask(action, body))
 
     def gather(self, isLast, rank):
-        """Messages up to one for which `isLast` holds, written down in the order of `rank`: where several may come in any order."""
+        """Messages up to one for which `isLast` holds, recorded in the order of `rank`, because their order of arrival is not fixed."""
         found = []
         while True:
             head, payload = self._read()
@@ -125,19 +125,19 @@ class Realtime(HTTP):
             self._write_down(head, payload)
 
     def expect_in_any_order(self, count: int):
-        """So many messages of several listens, put in order."""
+        """`count` messages of several listens, in order."""
         found = sorted(self._read() for _ in range(count))
         self.transcript.event(self.who, f"{count} messages, put in order")
         for head, payload in found:
             self._write_down(head, payload)
 
     def call_in_any_order(self, action: str, body):
-        """A request; what comes before its answer is of several listens, whose order among one another is not fixed."""
+        """Records a request; the messages before its answer are of several listens in any order."""
         number = self.ask(action, body)
         self.gather(lambda message: message["d"].get("r") == number, lambda message: (message["d"].get("r", 0), message["d"].get("b", {}).get("t") or 0))
 
     def ping(self):
-        """A keep-alive of the protocol and its answer: whatever was on its way on this connection is there then."""
+        """A keep-alive of the protocol and its answer: earlier messages on this connection have arrived then."""
         self.say({"t": "c", "d": {"t": "p", "d": {}}})
         while True:
             message = self.message()
@@ -145,7 +145,7 @@ class Realtime(HTTP):
                 return
 
     def leave(self, code: int = 1000):
-        """A close in order; reads to the end."""
+        """Closes with a close frame, and reads to the end."""
         self.text(struct.pack(">H", code), CLOSE)
         while self.frame()[0] not in (-1, CLOSE):
             pass

@@ -5,16 +5,16 @@ import time
 
 from transcript import Transcript
 
-# How long an answer may take on a busy machine. A play that gets all that it waits for never waits this long.
+# The longest time for an answer on a busy machine. A play without a missing answer never waits this long.
 PATIENCE = 20.0
 
 
 class Missing(Exception):
-    """What the play waits for did not come. The transcript says so; the play ends there."""
+    """The bytes that the play waits for did not arrive. The transcript records this, and the play ends."""
 
 
 class Wire:
-    """A connection whose bytes are written down when the play asks for them."""
+    """A connection whose bytes are recorded on request."""
 
     def __init__(self, transcript: Transcript, who: str, port: int, receive_buffer: int | None = None):
         self.transcript, self.who, self.port = transcript, who, port
@@ -32,11 +32,11 @@ class Wire:
         self.write(data)
 
     def write(self, data: bytes):
-        """Sends without writing it down."""
+        """Sends without recording."""
         try:
             self.socket.sendall(data)
         except OSError:
-            # The server has closed; the play reads what it said before.
+            # The server has closed; the play reads the bytes before the end.
             pass
 
     def more(self, deadline: float) -> bool:
@@ -60,7 +60,7 @@ class Wire:
         return True
 
     def missing(self, what: str):
-        """Writes down that something did not come, with what did come, and ends the play."""
+        """Records missing bytes together with the received ones, and ends the play."""
         if self.buffer:
             self.transcript.came(self.who, bytes(self.buffer))
             self.buffer.clear()

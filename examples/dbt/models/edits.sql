@@ -1,5 +1,4 @@
--- A row for each time that somebody wrote, changed or removed a post's text. Each run adds what came since the last one: rows of a table of changes
--- stay as they are.
+-- A row for each write, change or removal of a post's text. Each run adds the new ones: rows of a table of changes never change.
 {{ config(materialized='incremental', unique_key=['post_id', '_seq']) }}
 
 select

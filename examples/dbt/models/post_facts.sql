@@ -1,5 +1,5 @@
--- A row for each post, with what is costly to make of it. Each run looks at the posts that were written since the last one, and takes out those
--- that are gone: a mirror has no rows of what was removed.
+-- A row for each post, with its expensive columns. Each run reads the posts that were written since the last one, and deletes the rows of
+-- removed posts: a mirror has no rows of these.
 {{
     config(
         materialized='incremental',

@@ -1,5 +1,5 @@
--- A row for each post that ever was, and when it was removed. Each run takes the rows that have changed since the last one: a mirror with
--- "deleted": "soft" has rows of what was removed, and their _seq is that of the removal.
+-- A row for each post so far, with the time of its removal. Each run reads the rows that have changed since the last one: a mirror with
+-- "deleted": "soft" keeps the rows of removed posts, with the _seq of the removal.
 {{ config(materialized='incremental', unique_key='post_id') }}
 
 select

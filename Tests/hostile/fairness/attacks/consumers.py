@@ -1,4 +1,4 @@
-"""The status of a feed that thousands of consumers hold messages of."""
+"""The status of a feed with messages that thousands of consumers hold."""
 
 import random
 

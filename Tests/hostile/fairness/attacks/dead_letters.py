@@ -1,4 +1,4 @@
-"""Dead letters with as many and as long reasons as there may be, asked for by clients that do not read."""
+"""The maximum of dead letters with the longest reasons, requested by clients that do not read."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Pulls that wait, through a gateway that passes them on to the one that works the feed."""
+"""Pulls that wait, through a gateway that forwards them to the one that works the feed."""
 
 from ..attack import Attack
 from ..crowd import Repeaters, request

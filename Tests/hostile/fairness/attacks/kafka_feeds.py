@@ -1,4 +1,4 @@
-"""Feeds into Kafka that have nothing to deliver, and whose brokers cannot be reached."""
+"""Feeds into Kafka without messages, whose brokers are unreachable."""
 
 import json
 

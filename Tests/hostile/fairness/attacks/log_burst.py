@@ -1,4 +1,4 @@
-"""Readers of the log that all come at once, and stay."""
+"""Readers of the log that all connect at once, and stay."""
 
 from ..attack import Attack
 from ..crowd import Holders, request

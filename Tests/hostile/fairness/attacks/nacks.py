@@ -1,4 +1,4 @@
-"""Messages that are pulled and nacked with long reasons as fast as one client can, for what the database has to write."""
+"""Messages that one client pulls and nacks with long reasons at full speed, which makes the database write."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ LENGTH = 2_000
 
 
 def reason(dice: random.Random) -> str:
-    """A text that cannot be compressed much."""
+    """A text that compresses badly."""
     return "".join(dice.choices(string.ascii_letters + string.digits, k=LENGTH))
 
 
@@ -46,7 +46,7 @@ def run(spec) -> dict:
             counts["nacks"] += list(ask("nack", ids=ids, reason=reason(dice), delay="0s").get("results", {}).values()).count("done")
         else:
             idle.turn(0.01)
-            # Where all have become dead letters it begins again.
+            # Once all are dead letters, the attack retries them.
             counts["retries"] += ask("dead/retry", all=True).get("count", 0) > 0
     return counts
 

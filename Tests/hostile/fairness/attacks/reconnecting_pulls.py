@@ -1,4 +1,4 @@
-"""Pulls that wait, whose clients close and come back as fast as they can."""
+"""Pulls that wait, whose clients close and reconnect at full speed."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from ..attack import Attack
 from ..crowd import Crowd, request
 
 PULLS = 4_990
-# Connections that are replaced between two looks at what has arrived.
+# Connections that are replaced between two polls of the descriptors.
 STEP = 16
 
 
@@ -16,7 +16,7 @@ def prepare(tenant, short: bool) -> dict:
 
 
 def arm(spec):
-    """The pulls wait already when the attack begins: what is measured is their coming and going."""
+    """The pulls wait before the attack begins: it measures their replacement."""
     spec.crowd = crowd = Crowd(spec.port)
     spec.pull = request("POST", f"/.feeds/prey/pull?ns={spec.ns}", spec.token, b'{"wait":"60s"}')
     spec.waiting = deque()
@@ -33,7 +33,7 @@ def run(spec) -> dict:
     crowd, waiting, opened = spec.crowd, spec.waiting, 0
     while not crowd.over:
         for _ in range(STEP):
-            # Also those that were refused: a client at full speed does not read why.
+            # Refused ones as well: a client at full speed does not read the reason.
             if len(waiting) >= PULLS:
                 waiting.popleft().close()
             if link := crowd.open(spec.pull):

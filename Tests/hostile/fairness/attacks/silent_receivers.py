@@ -25,7 +25,7 @@ def arm(spec):
 
 
 def write(spec) -> str:
-    """Makes the messages; what came of it."""
+    """Writes the messages; returns the result."""
     body = json.dumps({f"k{number}": number for number in range(KEYS)})
     for _ in range(5):
         connection = http.client.HTTPConnection("127.0.0.1", spec.port, timeout=20)

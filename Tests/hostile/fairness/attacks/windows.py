@@ -1,4 +1,4 @@
-"""Feeds that no consumer acknowledges, each with a window of its own full of large values that the tree has no more."""
+"""Feeds without acknowledgements, each with its own window full of large values that the tree no longer has."""
 
 import http.client
 import json
@@ -8,9 +8,9 @@ from ..attack import MIB, Attack
 from ..crowd import Crowd, Queue, request
 
 FEEDS, VALUES, BYTES = 16, 64, 1_000_000
-# Values of one write; how often all are written. What came last is in memory anyway, and shared by all feeds.
+# The number of values of one write, and of rounds over all. The last values are in memory anyway, and all feeds share them.
 EACH, ROUNDS = 8, 2
-# Of the messages, whose estimated size is more than their bytes, a window of 64 MiB has at least so many.
+# The minimum of messages, whose estimated size exceeds their bytes, in a window of 64 MiB.
 FULL = 50
 
 
@@ -32,7 +32,7 @@ def run(spec) -> dict:
     connection = http.client.HTTPConnection("127.0.0.1", spec.port, timeout=20)
 
     def ask(method: str, target: str, body: dict | None = None) -> tuple[int, dict]:
-        """Status and body; 0 where there was no answer in time."""
+        """Status and body; 0 without an answer in time."""
         try:
             connection.request(method, f"{target}?ns={spec.ns}", json.dumps(body) if body else None, {"Authorization": f"Bearer {spec.secret}"})
             answer = connection.getresponse()
@@ -43,7 +43,7 @@ def run(spec) -> dict:
 
     counts = {"feeds": 0, "full windows": 0}
     for number in range(FEEDS):
-        # One at a time: feeds that begin together read the log together, and share what they read.
+        # One at a time: feeds that begin together read the log together, and share the entries.
         status, _ = ask("PUT", f"/.feeds/window{number}", {"path": "/large/{key}", "events": ["created"], "start": "beginning"})
         counts["feeds"] += status == 201
         end, full = time.monotonic() + 2, False
@@ -58,6 +58,6 @@ def run(spec) -> dict:
     return counts
 
 
-# 512 MiB of windows, what the writes before the attack took, and what the allocator keeps.
+# 512 MiB of windows, the memory of the writes before the attack, and the allocator's reserve.
 ATTACK = Attack("windows", f"{FEEDS} feeds that no consumer acknowledges, {VALUES} values of {BYTES // 1_000_000} MB each", prepare, run, arm,
                 more_bytes=768 * MIB, connections=1, short_seconds=12)
