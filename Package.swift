@@ -141,6 +141,14 @@ let package = Package(
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
 
+        // Keeps namespaces equal to upstream databases.
+        target(
+            "Follower",
+            [
+                "LogStore", "ClientCore", "WebSocketClient", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto", "JSONText",
+                "Postgres", "TLS", "Runtime",
+            ]),
+
         // Durable consumers of the log: what is pulled, streamed, and sent to webhooks and other engines.
         target(
             "Feeds",
