@@ -111,7 +111,7 @@ extension FollowMachine {
         default: return
         }
         parts[part] = .live
-        let changes = FollowDifference.changes(of: part, from: root[part.path], to: new)
+        let changes = part.changes(from: root[part.path], to: new)
         if operation == .resync { effects.append(.log(.synchronized(entries: changes.isEmpty ? 0 : 1))) }
         guard !changes.isEmpty else { return }
         submit(operation, part.path, changes, now: now)
@@ -193,42 +193,23 @@ extension Node {
     }
 }
 
-/// The changes that turn one value into another.
-enum FollowDifference {
-    /// Returns the changes of a part, with paths from the root. Children outside a range stay as they are.
-    static func changes(of part: FollowPart, from old: Node, to new: Node) -> [Change] {
-        var changes: [Change] = []
-        guard part.isRange else {
-            compare(old, new, part.path, &changes)
-            return changes
+extension FollowPart {
+    /// Returns the changes that turn the part's value into another, with paths from the root.
+    ///
+    /// - Parameters:
+    ///   - old: the present node at the part's path.
+    ///   - new: the part's new value. For a range, it has only children in the range.
+    func changes(from old: Node, to new: Node) -> [Change] {
+        let changes: [Change]
+        if !isRange {
+            changes = TreeDifference.changes(from: old, to: new)
+        } else if old.isLeaf {
+            // A leaf has no children in any range. The first range removes it, unless another range has set children.
+            if new.isNull { return start == nil ? [Change(path: path, value: .null)] : [] }
+            changes = TreeDifference.changes(from: .null, to: new, keysFrom: nil, through: nil)
+        } else {
+            changes = TreeDifference.changes(from: restricted(old), to: new, keysFrom: nil, through: nil)
         }
-        // A value that is no branch has no children in any range. The first range removes it.
-        guard case .branch(let first) = old else {
-            if !old.isNull, new.isNull, part.start == nil { return [Change(path: part.path, value: .null)] }
-            guard case .branch(let second) = new else { return [] }
-            return second.children.map { Change(path: part.path.appending($0.key), value: $0.node) }
-        }
-        let second: ChildMap
-        if case .branch(let branch) = new { second = branch.children } else { second = ChildMap([]) }
-        second.forEachDifference(from: first.children) { before, after in
-            guard let key = (after ?? before)?.key, part.includes(key) else { return }
-            compare(before?.node ?? .null, after?.node ?? .null, part.path.appending(key), &changes)
-        }
-        return changes
-    }
-
-    private static func compare(_ old: Node, _ new: Node, _ path: Path, _ changes: inout [Change]) {
-        if old.isIdentical(to: new) { return }
-        guard case .branch(let first) = old, case .branch(let second) = new else {
-            if old != new || old.hash != new.hash { changes.append(Change(path: path, value: new)) }
-            return
-        }
-        second.children.forEachDifference(from: first.children) { before, after in
-            guard let key = (after ?? before)?.key else { return }
-            compare(before?.node ?? .null, after?.node ?? .null, path.appending(key), &changes)
-        }
-        if first.priority != second.priority {
-            changes.append(Change(path: path.appending(.priority), value: second.priority))
-        }
+        return changes.map { Change(path: path.appending($0.path), value: $0.value) }
     }
 }

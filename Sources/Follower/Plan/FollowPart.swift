@@ -69,8 +69,11 @@ struct FollowPart: Sendable, Hashable, CustomStringConvertible {
 
     /// The children of a node in the part's range, without the node's priority. Null for a leaf.
     func restricted(_ node: Node) -> Node {
-        guard case .branch(let branch) = node else { return .null }
-        return Node(children: branch.children.lazy.filter { includes($0.key) }.map { ($0.key, $0.node) })
+        var view = node.restricted(toKeysFrom: start?.key, through: end?.key)
+        for bound in [start, end] {
+            if let bound, !bound.isInclusive { view = view.replacingChild(bound.key, with: .null) }
+        }
+        return view
     }
 
     /// The keys of a tree that belong to the range, in order.
