@@ -173,8 +173,8 @@ let package = Package(
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
-                "HTTPClient",
+                "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Follower", "Retention", "LogStore", "HTTPServer",
+                "HTTPClient", "WebSocketClient",
                 "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "CBuild",
             ], swiftSettings: settings),

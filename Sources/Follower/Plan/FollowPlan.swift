@@ -8,7 +8,7 @@ import Tree
 ///     /                      whole
 ///     / before m, / from m   two ranges of keys: new children appear in one of them
 ///     / before users, /users, / after users     one child alone is too large: its siblings stay in ranges
-struct FollowPlan: Sendable, Equatable {
+public struct FollowPlan: Sendable, Equatable {
     private(set) var parts: [FollowPart]
 
     /// The maximum number of parts. Each part costs a listen, and an upstream that refuses every listen must not cause an
@@ -94,6 +94,9 @@ extension FollowPlan {
         writer.raw("]")
         return String(decoding: writer.bytes, as: UTF8.self)
     }
+
+    /// The number of parts of a stored plan; nil if it can't be parsed.
+    public static func count(stored text: String) -> Int? { FollowPlan(stored: text)?.parts.count }
 
     /// Parses the stored form. Returns nil for anything else; the follower then starts with one part.
     init?(stored text: String) {
