@@ -40,6 +40,14 @@ struct UpstreamREST {
         return response.isTruncated ? nil : response.body.count
     }
 
+    /// Sends an update, which `null` makes a removal. Only for `FollowProbe`.
+    mutating func update(_ path: Path, _ body: String, _ credential: UpstreamCredential?) throws(FollowError) {
+        let isRemoval = body == "null"
+        _ = try send(
+            Self.target(path), [], credential, maxBytes: 1 << 20, truncates: false,
+            method: isRemoval ? "DELETE" : "PATCH", body: isRemoval ? [] : Array(body.utf8))
+    }
+
     private static func target(_ path: Path) -> String {
         path.isRoot ? "/.json" : path.keys.map { "/" + PercentEncoding.encode($0.text.utf8) }.joined() + ".json"
     }
@@ -50,11 +58,12 @@ struct UpstreamREST {
         try send(target, query, credential, maxBytes: maxBytes, truncates: false).body
     }
 
-    /// Sends a GET and follows up to five redirects with status 307 or 308. The real service redirects to the host that has
+    /// Sends a request and follows up to five redirects with status 307 or 308. The real service redirects to the host that has
     /// the database, where the request needs its credential again (reference: upstream-facts, Connection). The credential
     /// is sent only to the upstream's own host and to hosts of the same domain, and never from TLS to plain HTTP.
     private mutating func send(
-        _ target: String, _ query: [String], _ credential: UpstreamCredential?, maxBytes: Int, truncates: Bool
+        _ target: String, _ query: [String], _ credential: UpstreamCredential?, maxBytes: Int, truncates: Bool,
+        method: String = "GET", body: [UInt8] = []
     ) throws(FollowError) -> ClientResponse {
         var query = query
         if let credential, !credential.isBearer {
@@ -64,6 +73,8 @@ struct UpstreamREST {
         for _ in 0...5 {
             var request = HTTPClientRequest(url)
             request.allowsPlainHTTP = !address.isSecure
+            request.method = method
+            request.body = body
             request.maxRedirects = 0
             request.maxResponseBytes = maxBytes
             request.truncatesResponse = truncates
@@ -85,7 +96,7 @@ struct UpstreamREST {
                     Self.mayReceiveCredential(next, from: address)
                 else { throw .unexpected("a redirect to a host outside the upstream's domain") }
                 url = location
-            default: throw .refused(status: response.status, request: "GET \(target)", Self.reason(response))
+            default: throw .refused(status: response.status, request: "\(method) \(target)", Self.reason(response))
             }
         }
         throw .unexpected("more than five redirects")

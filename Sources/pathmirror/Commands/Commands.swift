@@ -24,7 +24,7 @@ enum Commands {
             FeedApplyCommand.self, FeedListCommand.self, FeedShowCommand.self, FeedStatusCommand.self,
             FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
             FeedRemoveCommand.self, FollowAddCommand.self, FollowStatusCommand.self, FollowVerifyCommand.self,
-            FollowPauseCommand.self, FollowResumeCommand.self, FollowRemoveCommand.self, NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,
+            FollowProbeCommand.self, FollowPauseCommand.self, FollowResumeCommand.self, FollowRemoveCommand.self, NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,
             NamespaceRemoveCommand.self, NamespaceMoveCommand.self, DatabaseListCommand.self, DatabaseAddCommand.self,
             DatabaseDrainCommand.self, DatabaseRemoveCommand.self,
             DoctorCommand.self, HelpCommand.self, CompletionsCommand.self, ManualCommand.self, VersionCommand.self,
