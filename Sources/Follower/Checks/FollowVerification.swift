@@ -143,7 +143,7 @@ private struct TreeReader {
                 guard try goesOn(root) else { return }
             }
         case .rules(let logged): seq = logged.entry.seq
-        case .bulk, .missing, .takenBack:
+        case .bulk, .missing, .rolledBack:
             try load()
             _ = try goesOn(root)
         case .end: break

@@ -56,7 +56,7 @@ final class FollowSupervisor: Sendable {
     private let isStopping = Condition(false)
     private let running = Mutex<[Int64: FollowRunner]>([:])
 
-    private static let beatMilliseconds: Milliseconds = 1_000
+    private static let heartbeatMilliseconds: Milliseconds = 1_000
     /// The time without a heartbeat after which another gateway takes a namespace over.
     private static let expiryMilliseconds: Milliseconds = 5_000
 
@@ -81,11 +81,11 @@ final class FollowSupervisor: Sendable {
 
     func run() {
         var watch = HeartbeatWatch(
-            leaseExpiryMilliseconds: Self.expiryMilliseconds, beatMilliseconds: Self.beatMilliseconds)
+            leaseExpiryMilliseconds: Self.expiryMilliseconds, heartbeatMilliseconds: Self.heartbeatMilliseconds)
         var connection: LogConnection?
-        var backoff = Backoff(firstMilliseconds: 100, longestMilliseconds: Self.beatMilliseconds)
+        var backoff = Backoff(firstMilliseconds: 100, longestMilliseconds: Self.heartbeatMilliseconds)
         while !isStopping.withLock({ $0 }) {
-            var pause = running.withLock { $0.values.contains { $0.wantsPosition } } ? 50 : Self.beatMilliseconds
+            var pause = running.withLock { $0.values.contains { $0.wantsPosition } } ? 50 : Self.heartbeatMilliseconds
             do {
                 let open = try connection ?? connect()
                 connection = open
@@ -140,7 +140,7 @@ final class FollowSupervisor: Sendable {
     }
 
     private static func beat(_ record: FollowRecord, _ fence: [UInt8]) -> GatewayHeartbeat {
-        GatewayHeartbeat(gateway: "\(record.namespaceID) \(fence)", beat: record.heartbeat, seenAt: "")
+        GatewayHeartbeat(gateway: "\(record.namespaceID) \(fence)", heartbeat: record.heartbeat, seenAt: "")
     }
 
     /// Reports the status of the followers that run here, and ends those that have lost their claim or are paused.

@@ -9,7 +9,7 @@ struct FollowStatusCommand: Command {
         options: [.json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let subject = arguments.positionals.first.map { DatabaseLocator.Subject.of($0) } ?? .home
+        let subject = arguments.positionals.first.map { DatabaseLocator.Subject.of($0) } ?? .primary
         let connection = try DatabaseLocator.connection(arguments, console, "follow status", of: subject)
         defer { connection.close() }
         let records =

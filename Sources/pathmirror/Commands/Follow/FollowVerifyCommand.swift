@@ -1,6 +1,7 @@
 import Follower
 import LogStore
 import Runtime
+import Tree
 
 /// Compares a namespace with its upstream.
 struct FollowVerifyCommand: Command {
