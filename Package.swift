@@ -205,7 +205,7 @@ let package = Package(
         .testTarget(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
-        tests("WireTests", ["Wire", "Tree", "TestSupport"]),
+        tests("WireTests", ["Wire", "Tree", "Crypto", "TestSupport"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),

@@ -47,7 +47,9 @@ extension Node {
         guard !entries.isEmpty || !gaps.isEmpty else { return self }
         let old = if case .branch(let branch) = self { branch.children } else { ChildMap(sorted: []) }
         let children = old.replacing(entries, removing: gaps)
-        return children.count == 0 ? .null : .branch(Branch(priority: priority, children: children))
+        if children.count == 0 { return .null }
+        if isBranch, children.root.identity == old.root.identity { return self }
+        return .branch(Branch(priority: priority, children: children))
     }
 }
 
@@ -64,7 +66,7 @@ extension ChildMap {
 extension ChildMap.Slab {
     fileprivate typealias Edits = ArraySlice<(key: Key, node: Node)>
 
-    /// Returns the slabs that replace this one, and the effect on the sums above.
+    /// Returns the slabs that replace this one, and the effect on the sums above. A slab without a change is returned itself.
     ///
     /// - Parameters:
     ///   - edits: those that belong into this slab.
@@ -74,7 +76,11 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let old): return Self.edited(old, edits, gaps)
         case .inner(let inner): return inner.editing(edits, gaps)
-        case .paged(let paged): return paged.slab(for: .change).editing(edits, gaps)
+        case .paged(let paged):
+            let content = paged.slab(for: .change)
+            let edited = content.editing(edits, gaps)
+            let isSame = edited.slabs.count == 1 && edited.slabs[0].identity == content.identity
+            return isSame ? Settings(slabs: [self], count: 0, rowCount: 0) : edited
         }
     }
 
@@ -83,6 +89,7 @@ extension ChildMap.Slab {
     ) -> Settings {
         var kept = ContiguousArray<ChildMap.Entry>()
         kept.reserveCapacity(old.count + edits.count)
+        let isEdited = !edits.isEmpty
         var edits = edits
         var gaps = gaps
         var rows = 0
@@ -109,6 +116,7 @@ extension ChildMap.Slab {
         }
         for edit in edits { append(edit) }
         let count = kept.count - old.count
+        if count == 0, !isEdited { return Settings(slabs: [.entries(old)], count: 0, rowCount: 0) }
         guard kept.count > ChildMap.width else {
             if kept.isEmpty { return Settings(slabs: [], count: count, rowCount: rows) }
             return Settings(slabs: [.entries(ContiguousArray(kept[...]))], count: count, rowCount: rows)
@@ -149,8 +157,12 @@ extension ChildMap.Inner {
                 changed.append(slab)
                 continue
             }
-            isChanged = true
             let below = slab.editing(mine, gaps[..<endOfGaps])
+            if below.slabs.count == 1, below.slabs[0].identity == slab.identity {
+                changed.append(slab)
+                continue
+            }
+            isChanged = true
             count += below.count
             rows += below.rowCount
             for slab in below.slabs { Self.append(slab, to: &changed) }
