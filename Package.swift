@@ -234,6 +234,11 @@ let package = Package(
         .executableTarget(
             name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
             swiftSettings: settings),
+        tests(
+            "FollowerTests",
+            [
+                "Follower", "ClientCore", "HTTPClient", "Wire", "Tree", "Crypto", "Tokens", "Runtime", "TestSupport",
+            ]),
         tests("PostgresTests", ["Postgres", "PostgresCluster", "Runtime"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS", "TestSupport"]),

@@ -25,11 +25,16 @@ extension FollowMachine {
     private mutating func send(_ write: FollowWrite) {
         inFlight += 1
         bytesInFlight += write.byteCount
+        if write.operation == .resync { resyncsInFlight += 1 }
         effects.append(.submit(write))
     }
 
     /// Submits the upstream's rules.
     mutating func adopt(rules: [UInt8], now: Int64) {
+        guard resyncsInFlight == 0 else {
+            waitingRules = rules
+            return
+        }
         submit(.rules, .root, .rules(rules), byteCount: rules.count, now: now)
     }
 
@@ -39,10 +44,15 @@ extension FollowMachine {
         let write = unanswered[index]
         inFlight -= 1
         bytesInFlight -= write.byteCount
+        if write.operation == .resync { resyncsInFlight -= 1 }
         switch outcome {
         case .committed(let seq):
             unanswered.remove(at: index)
             committed(write, seq, now: now)
+            if resyncsInFlight == 0, let rules = waitingRules {
+                waitingRules = nil
+                adopt(rules: rules, now: now)
+            }
         case .refused(let reason):
             isRecovering = true
             // The write can never be applied; everything after it would be applied to another tree.
@@ -89,8 +99,11 @@ extension FollowMachine {
     /// Accepts the namespace's committed tree. Called when `wantsRoot` and no write is in flight.
     mutating func rootFound(_ root: Node, now: Int64) {
         guard wantsRoot, inFlight == 0 else { return }
-        for part in differing { submitDifference(of: part, root, now: now) }
-        differing = []
+        while !differing.isEmpty {
+            submitDifference(of: differing.removeFirst(), root, now: now)
+            // Everything else refers to the tree after the difference.
+            guard inFlight == 0 else { return updateState() }
+        }
         for part in oversized { split(part, part.keys(in: root), mayAsk: true, now: now) }
         oversized.removeAll { $0 != asked }
         if asked != nil { oversized = [] }

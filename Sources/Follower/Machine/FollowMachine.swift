@@ -44,6 +44,11 @@ struct FollowMachine: Sendable {
     /// The number of submitted writes whose outcome has not arrived, and their bytes.
     var inFlight = 0
     var bytesInFlight = 0
+    /// The number of unanswered differences. The namespace may commit later writes before a large difference, so nothing is
+    /// submitted after one until it is answered.
+    var resyncsInFlight = 0
+    /// Rules that wait for that.
+    var waitingRules: [UInt8]?
     var isRecovering = false
     var isReadingPosition = false
 
@@ -80,14 +85,17 @@ struct FollowMachine: Sendable {
         return effects
     }
 
+    var hasEffects: Bool { !effects.isEmpty }
+
     /// Whether the owner must pass `rootFound` as soon as no write is in flight.
     var wantsRoot: Bool {
         !isRecovering && asked == nil && !(listens.isEmpty && differing.isEmpty && oversized.isEmpty)
     }
 
-    /// Whether events of the transport must wait: the tree is needed, too many writes are in flight, or a write failed.
+    /// Whether events of the transport must wait: the tree is needed, a difference or too many writes are in flight, or a
+    /// write failed.
     var isBlocked: Bool {
-        isRecovering || wantsRoot || asked != nil || inFlight >= settings.maxInFlight
+        isRecovering || wantsRoot || asked != nil || resyncsInFlight > 0 || inFlight >= settings.maxInFlight
             || bytesInFlight >= settings.maxBytesInFlight
     }
 
