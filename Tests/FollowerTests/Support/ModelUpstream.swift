@@ -61,7 +61,7 @@ struct ModelUpstream {
 
     private func view(_ target: ListenTarget) -> Node {
         let node = tree[target.path]
-        return target.query.map { node.selected(by: $0) } ?? node
+        return target.query?.select(from: node) ?? node
     }
 
     private mutating func listen(
