@@ -23,6 +23,9 @@ extension FollowMachine {
             if !connection.isConnected || state != .following { enter(.unauthenticated(reason: reason)) }
         case .shutDown(let reason): enter(.shutDown(reason: reason))
         case .note(let text): effects.append(.log(.note(text)))
+        case .serverError(let text):
+            if text.blamesSize { hasPayloadError = true }
+            effects.append(.log(.note("the upstream reports an error: \(text)")))
         case .securityDebug, .writeAnswered, .onDisconnectAnswered, .getAnswered, .waitAnswered: break
         }
     }

@@ -45,10 +45,12 @@ extension FollowSettings {
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
         connection.followsGreeting = true
         connection.asksForExtension = false
-        // connection.retryFactor = 1.3
-        // connection.tokenMargin = 300_000
-        // connection.retriesAfterShutdown = 600_000
-        // connection.silence = 90_000
+        connection.retryFactor = 1.3
+        connection.renewalMargin = 300_000
+        connection.shortTokenLife = 600_000
+        connection.retriesAfterShutdown = 600_000
+        // Two keep-alive periods.
+        connection.silence = 90_000
         self.init(connection)
     }
 }
