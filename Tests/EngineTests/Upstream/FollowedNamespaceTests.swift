@@ -77,7 +77,7 @@ import Tree
             #expect((1...1_000).allSatisfy { outcomes[$0]?.committedSeq == Int64($0) + 1 })
             #expect(engine.metrics.batches.current < 500)
             #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 1_000)
-            let entries = try connection.read(namespace.id, after: 1).map(\.entry)
+            let entries = try connection.read(namespace.id, after: 1, limit: 2_000).map(\.entry)
             #expect(entries.allSatisfy { $0.operation == .upstream })
             #expect(entries.map { "\($0.path)" } == (1...1_000).map { "/m/\($0)" })
             try StoredState(url).check(equals: [namespace])
@@ -165,7 +165,7 @@ import Tree
             #expect(namespace.write(Self.message(2, Batch.makeID(), wide).overtakable)?.failure == .superseded)
             #expect(namespace.write(Self.message(2, Self.fence, wide).overtakable)?.committedSeq == 3)
             #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 2)
-            let entries = try connection.read(namespace.id, after: 1).map(\.entry)
+            let entries = try connection.read(namespace.id, after: 1, limit: 2_000).map(\.entry)
             #expect(entries.map(\.operation) == [.upstream, .upstream])
             try StoredState(url).check(equals: [namespace])
             #expect(try verify(url).isClean)
@@ -239,13 +239,13 @@ import Tree
                     namespace.submit(isFollowed ? Self.message(Int64(token)) : .increment("n"), to: sink, token: token)
                 }
             }
-            try held.letGo()
+            try held.evict()
             for sink in sinks {
                 #expect(sink.all(3)?.sorted { $0.key < $1.key }.map(\.value.committedSeq) == [2, 3, 4])
             }
-            #expect(held.engine.metrics.jointTransactions.current >= 1)
-            #expect(held.engine.metrics.jointNamespaces.current >= 6)
-            #expect(held.engine.metrics.jointRetries.current == 0)
+            #expect(held.engine.metrics.sharedTransactions.current >= 1)
+            #expect(held.engine.metrics.sharedTransactionNamespaces.current >= 6)
+            #expect(held.engine.metrics.sharedTransactionRetries.current == 0)
             #expect(try connection.followPosition(id, fence: Self.fence) == 3)
             try checkCounts(held.url, namespaces.filter { $0.name != "n3" }, counts: 4)
         }
