@@ -51,7 +51,7 @@ final class RulesHandler {
                 exchange.respond(status: 200, headers: Responder.plainHeaders, body: Self.good)
                 return
             }
-            namespaces.whenLoaded(name, exchange) { namespace in
+            namespaces.whenLoaded(name, exchange) { [services] namespace in
                 let write = Write(
                     .rules(rules), operation: .rules, byteCount: rules.source.count, auth: .admin, origin: origin)
                 namespace.submit(write, to: RulesSink(exchange.reference, services.responder), token: 0)
