@@ -110,7 +110,7 @@ let package = Package(
                 .embedInCode("Migrations/025_retention_look.sql"),
                 .embedInCode("Migrations/026_gateway_identity.sql"),
                 .embedInCode("Migrations/027_small_feed_errors.sql"),
-                .embedInCode("Migrations/028_plain_mirrors.sql"),
+                .embedInCode("Migrations/028_plain_mirrors.sql"), .embedInCode("Migrations/029_follow.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -127,6 +127,7 @@ let package = Package(
                 .embedInCode("Migrations/functions/named_writes.sql"),
                 .embedInCode("Migrations/functions/placement.sql"),
                 .embedInCode("Migrations/functions/following.sql"),
+                .embedInCode("Migrations/functions/follow.sql"),
                 .embedInCode("Migrations/functions/seq_at.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
@@ -139,6 +140,14 @@ let package = Package(
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
+
+        // Keeps namespaces equal to upstream databases.
+        target(
+            "Follower",
+            [
+                "LogStore", "ClientCore", "WebSocketClient", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto", "JSONText",
+                "Postgres", "TLS", "Runtime",
+            ]),
 
         // Durable consumers of the log: what is pulled, streamed, and sent to webhooks and other engines.
         target(
@@ -164,8 +173,8 @@ let package = Package(
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
-                "HTTPClient",
+                "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Follower", "Retention", "LogStore", "HTTPServer",
+                "HTTPClient", "WebSocketClient",
                 "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "CBuild",
             ], swiftSettings: settings),
@@ -196,7 +205,7 @@ let package = Package(
         .testTarget(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
-        tests("WireTests", ["Wire", "Tree", "TestSupport"]),
+        tests("WireTests", ["Wire", "Tree", "Crypto", "TestSupport"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),
@@ -225,6 +234,11 @@ let package = Package(
         .executableTarget(
             name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
             swiftSettings: settings),
+        tests(
+            "FollowerTests",
+            [
+                "Follower", "ClientCore", "HTTPClient", "Wire", "Tree", "Crypto", "Tokens", "Runtime", "TestSupport",
+            ]),
         tests("PostgresTests", ["Postgres", "PostgresCluster", "Runtime"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS", "TestSupport"]),

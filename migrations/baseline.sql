@@ -54,6 +54,7 @@ create table pathmirror.namespace (
     pruned_batch uuid,
     shared_to bigint not null default 65536,
     stamped_at timestamptz not null default '-infinity',
+    is_following boolean not null default false,
     constraint namespace_name_key unique (name),
     primary key (id)
 ) with (fillfactor = 50);
@@ -62,6 +63,7 @@ comment on column pathmirror.namespace.last_batch is 'The batch id of the entry 
 comment on column pathmirror.namespace.pruned_batch is 'The batch id of the last entry that was pruned.';
 comment on column pathmirror.namespace.shared_to is 'Seqs below this are in the tables that namespaces share.';
 comment on column pathmirror.namespace.stamped_at is 'The committed_at of the last entry. It never steps back, whatever the clock does.';
+comment on column pathmirror.namespace.is_following is 'Whether it follows an upstream, so that only its follower writes to it.';
 comment on table pathmirror.namespace is 'One database instance: its own tree, log and rules.';
 
 create table pathmirror.log (
@@ -539,6 +541,47 @@ alter table pathmirror.feed_message alter column errors set storage main;
 alter table pathmirror.feed_message alter column message set storage external;
 comment on table pathmirror.feed_message is 'Messages of feeds that failed: dead letters, and those that are tried again.';
 
+-- Namespaces that follow an upstream
+
+create table pathmirror.follow (
+    namespace_id bigint not null,
+    upstream text not null,
+    -- Their kind and where they are; never a secret.
+    credentials json not null,
+    -- Whether it has rules of its own, instead of the upstream's.
+    keep_rules boolean not null default false,
+    max_bytes_per_day bigint,
+    is_paused boolean not null default false,
+    created_at timestamptz not null default now(),
+    -- Under which claim messages are taken; null where no gateway follows. The heartbeat is counted up while its gateway lives.
+    fence uuid,
+    gateway text,
+    heartbeat bigint not null default 0,
+    -- The number of the last message that is in the log, among those of the fence.
+    position bigint not null default 0,
+    -- The batch that may move the head: the follower's last one, or that of an administrator's rules.
+    batch uuid,
+    -- How it fares, as its gateway said last.
+    state text not null default 'starting',
+    message text,
+    state_since timestamptz,
+    connected_since timestamptz,
+    last_message_at timestamptz,
+    received_on date,
+    received_today bigint not null default 0,
+    received bigint not null default 0,
+    entries bigint not null default 0,
+    resyncs bigint not null default 0,
+    last_resync_seq bigint,
+    lag_milliseconds bigint,
+    parts json,
+    rules_digest text,
+    reported_at timestamptz,
+    primary key (namespace_id),
+    constraint follow_max_bytes_per_day_check check (max_bytes_per_day > 0)
+) with (fillfactor = 30);
+comment on table pathmirror.follow is 'Which namespaces follow an upstream, who writes its messages, and how that fares.';
+
 -- Namespaces in several databases
 
 create table pathmirror.database (
@@ -696,7 +739,7 @@ begin
             to pathmirror_gateway;
         grant select, insert, update, delete on
             pathmirror.cursor, pathmirror.feed, pathmirror.feed_message, pathmirror.feed_owner,
-            pathmirror.feed_progress, pathmirror.feed_worker, pathmirror.gateway, pathmirror.import_progress,
+            pathmirror.feed_progress, pathmirror.feed_worker, pathmirror.follow, pathmirror.gateway, pathmirror.import_progress,
             pathmirror.mirror, pathmirror.mirror_cursor, pathmirror.mirror_error, pathmirror.mirror_error_excess,
             pathmirror.mirror_freed, pathmirror.mirror_run, pathmirror.mirror_version, pathmirror.mirror_waiting,
             pathmirror.named_write, pathmirror.node, pathmirror.retention_run, pathmirror.session,

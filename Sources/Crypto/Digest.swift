@@ -64,3 +64,43 @@ public struct SHA1Hasher: ~Copyable {
         SHA1(text.assumingMemoryBound(to: UInt8.self).baseAddress, text.count, digest)
     }
 }
+
+/// SHA-1 of texts that arrive in pieces, one text after another. Only for the protocol's hashes, which prescribe the
+/// algorithm. Must not be used by two threads at once.
+public struct SHA1Stream: ~Copyable {
+    private let context: OpaquePointer?
+    /// The whole text, if libcrypto could not allocate a context.
+    private var pieces: [UInt8] = []
+
+    public init() {
+        let context = EVP_MD_CTX_new()
+        if context != nil, EVP_DigestInit_ex(context, EVP_sha1(), nil) != 1 {
+            EVP_MD_CTX_free(context)
+            self.context = nil
+        } else {
+            self.context = context
+        }
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    /// Adds the next piece of the text.
+    public mutating func add(_ piece: [UInt8]) {
+        guard context != nil else { return pieces.append(contentsOf: piece) }
+        EVP_DigestUpdate(context, piece, piece.count)
+    }
+
+    /// Returns the Base64 form of the text's digest, 28 characters, and begins the next text.
+    public mutating func finish() -> String {
+        guard context != nil else {
+            defer { pieces = [] }
+            return String(decoding: Base64.encode(Digest.sha1(pieces)), as: UTF8.self)
+        }
+        let digest = [UInt8](unsafeUninitializedCapacity: Int(SHA_DIGEST_LENGTH)) { buffer, count in
+            EVP_DigestFinal_ex(context, buffer.baseAddress, nil)
+            count = Int(SHA_DIGEST_LENGTH)
+        }
+        EVP_DigestInit_ex(context, nil, nil)
+        return String(decoding: Base64.encode(digest), as: UTF8.self)
+    }
+}

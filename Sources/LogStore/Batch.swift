@@ -53,12 +53,15 @@ public struct Batch: Sendable {
     public let names: Set<WriteName>
     /// The identities of the writers in `names`, by writer.
     public let writers: [String: WriterIdentity]
+    /// The right to write to a namespace that follows an upstream; nil for batches of other namespaces.
+    public let follow: FollowPass?
 
     public init(
         namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
         rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = [], names: Set<WriteName> = [],
-        writers: [String: WriterIdentity] = [:]
+        writers: [String: WriterIdentity] = [:], follow: FollowPass? = nil
     ) {
+        self.follow = follow
         self.names = names
         self.writers = writers
         self.rules = rules

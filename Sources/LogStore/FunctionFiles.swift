@@ -50,6 +50,7 @@ public enum FunctionFiles {
             File(name: "retention", sql: PackageResources.retention_sql),
             File(name: "placement", sql: PackageResources.placement_sql),
             File(name: "following", sql: PackageResources.following_sql),
+            File(name: "follow", sql: PackageResources.follow_sql),
             File(name: "seq_at", sql: PackageResources.seq_at_sql),
             File(name: "privileges", sql: PackageResources.privileges_sql),
         ]

@@ -11,6 +11,11 @@ extension LogConnection {
         case alreadyClaimed
         /// A named write of the batch has been done before. Nothing was written.
         case alreadyDone
+        /// The namespace follows an upstream, and the batch has no right to write to it. Nothing was written.
+        case following
+        /// Another gateway follows the upstream by now, or the batch does not continue the committed messages. Nothing
+        /// was written.
+        case superseded
     }
 
     private enum SQL {
@@ -90,7 +95,7 @@ extension LogConnection {
                 try commitByCopy(batch, isLocked)
             } else {
                 let results = try postgres.pipeline(steps(batch, isLocked))
-                try noteHead(batch.namespace, results[isLocked ? 0 : 1])
+                try noteHead(batch.namespace, results[(isLocked ? 0 : 1) + Self.followStepCount(batch)])
             }
         }
     }
@@ -111,6 +116,8 @@ extension LogConnection {
             case .headMoved: return .headMoved
             case .ordersTaken: return .alreadyClaimed
             case .alreadyDone: return .alreadyDone
+            case .following: return .following
+            case .superseded: return .superseded
             default: throw LogStoreError(error)
             }
         }
@@ -202,6 +209,7 @@ extension LogConnection {
         var steps: [PipelineStep] = []
         steps.reserveCapacity(8)
         if !isLocked { steps.append(.prepared(SQL.begin)) }
+        steps.append(contentsOf: followSteps(batch))
         if let one = stepOfOne(batch) {
             steps.append(one)
             steps.append(contentsOf: nameSteps(batch))
@@ -235,6 +243,7 @@ extension LogConnection {
     private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
         do {
             if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
+            if batch.follow != nil { try postgres.pipeline(followSteps(batch)) }
             try noteHead(batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)))
             try postgres.pipeline(nameSteps(batch))
             // Existing rows are deleted first and inserted again by COPY, which can only insert.
@@ -351,6 +360,8 @@ extension LogConnection {
         let batch = sent.removeFirst()
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
-        return try outcome(of: batch, false) { try noteHead(batch.namespace, try postgres.receivePipeline()[1]) }
+        return try outcome(of: batch, false) {
+            try noteHead(batch.namespace, try postgres.receivePipeline()[1 + Self.followStepCount(batch)])
+        }
     }
 }

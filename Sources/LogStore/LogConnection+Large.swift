@@ -104,9 +104,12 @@ extension LogConnection {
     /// `expectedHead`. The caller announces the commit with `announce`.
     ///
     /// - Parameter batch: a batch of one record, whose changes are in the parts.
+    /// - Returns: `committed`, `following` or `superseded`.
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` returns it.
-    public func commitLarge(_ batch: Batch, large number: Int64, parts: Int32) throws(LogStoreError) {
-        guard let record = batch.records.first else { return }
+    public func commitLarge(
+        _ batch: Batch, large number: Int64, parts: Int32
+    ) throws(LogStoreError) -> CommitOutcome {
+        guard let record = batch.records.first else { return .committed }
         var entry = PostgresParameters()
         entry.appendInt8(batch.namespace)
         entry.appendInt8(batch.expectedHead)
@@ -121,16 +124,21 @@ extension LogConnection {
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
         let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]
-        try translated { () throws(PostgresError) in
-            let results = try postgres.pipeline(
-                [
-                    .query(SQL.append, entry),
-                    .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
-                    .query(
-                        "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)",
-                        numbers),
-                ] + nameSteps(batch) + [.query("commit")])
-            try noteLocation(batch.namespace, results[0], column: 0)
+        let steps: [PipelineStep] = [
+            .query(SQL.append, entry),
+            .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
+            .query("insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)", numbers),
+        ]
+        do throws(PostgresError) {
+            let results = try postgres.pipeline(followSteps(batch) + steps + nameSteps(batch) + [.query("commit")])
+            try noteLocation(batch.namespace, results[Self.followStepCount(batch)], column: 0)
+            return .committed
+        } catch {
+            switch SchemaErrorCode(error) {
+            case .following: return .following
+            case .superseded: return .superseded
+            default: throw .database(error)
+            }
         }
     }
 }

@@ -61,7 +61,7 @@ extension LogConnection {
     /// here: the caller must check it before. An empty source removes the namespace's rules.
     ///
     /// - Returns: the seq of the entry.
-    /// - Throws: if the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the
+    /// - Throws: `followsUpstream` if the namespace has the rules of an upstream. If the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the
     ///   outcome.
     public func setRules(
         _ namespace: Int64, source: [UInt8], origin: Origin
@@ -71,11 +71,13 @@ extension LogConnection {
         let entry = Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: origin)
         let batch = Batch(
             namespace: namespace, expectedHead: head, id: Batch.makeID(), records: [entry], rows: RowChanges(),
-            rules: [StoredRules(seq: head + 1, source: source)])
-        guard try commit(batch, isLocked: true) == .committed else {
-            throw .corrupt("the head changed while its row was locked")
+            rules: [StoredRules(seq: head + 1, source: source)],
+            follow: FollowPass(nil, hasOwnRules: record.following != .nothing))
+        switch try commit(batch, isLocked: true) {
+        case .committed: return head + 1
+        case .following: throw .followsUpstream
+        default: throw .corrupt("the head changed while its row was locked")
         }
-        return head + 1
     }
 
     private func rules(

@@ -10,6 +10,7 @@ public struct NamespaceRecord: Sendable, Equatable {
     public let retainedFrom: Int64
     /// The key that signs the ids of stream events.
     public let streamKey: String
+    public let following: Following
 }
 
 /// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
@@ -124,7 +125,8 @@ public final class LogConnection {
         try namespaces(where: "name not like '.%' order by id", [])
     }
 
-    private static let recordColumns = "id, name, head, retained_from, stream_key::text, partitioned_to"
+    private static let recordColumns =
+        "id, name, head, retained_from, stream_key::text, partitioned_to, \(Following.column)"
 
     private func namespaces(
         where condition: String, _ parameters: PostgresParameters
@@ -139,7 +141,8 @@ public final class LogConnection {
             for row in 0..<rows.rowCount {
                 let record = NamespaceRecord(
                     id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
-                    retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4))
+                    retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4),
+                    following: try Following(rows, row, 6))
                 notePartitions(record.id, to: try rows.int64(row, 5))
                 records.append(record)
             }

@@ -17,6 +17,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case misplaced(String)
     /// An import in chunks conflicted with another client's write.
     case importConflict(String)
+    /// The namespace follows an upstream database, so only its follower may write to it. Nothing was written.
+    case followsUpstream
     /// The database contains something that this program never writes.
     case corrupt(String)
     /// The log does not contain this part of the entry at `seq`. `count` is the number of parts of the entry, or nil if
@@ -39,14 +41,24 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     public init(_ error: any Error) {
         switch error {
         case let error as LogStoreError: self = error
-        case let error as PostgresError: self = .database(error)
+        case let error as PostgresError: self = .init(error)
         default: self = .corrupt("\(error)")
         }
+    }
+
+    /// Wraps an error of a statement.
+    init(_ error: PostgresError) {
+        self = error.sqlState == SchemaErrorCode.following.rawValue ? .followsUpstream : .database(error)
     }
 
     public var description: String {
         switch self {
         case .database(let error): "\(error)"
+        case .followsUpstream:
+            """
+            The namespace follows an upstream database and is read-only: write to the upstream, or end the following with \
+            'pathmirror follow rm'.
+            """
         case .standby:
             "The server is a standby, which accepts no writes: connect to the primary, or promote the standby."
         case .readOnly:
@@ -152,7 +164,7 @@ func translated<Result>(_ body: () throws(PostgresError) -> Result) throws(LogSt
     do {
         return try body()
     } catch {
-        throw .database(error)
+        throw LogStoreError(error)
     }
 }
 
@@ -172,6 +184,8 @@ enum SchemaErrorCode: String, CaseIterable {
     case alreadyDone = "PM003"
     case logNeeded = "PM004"
     case misplaced = "PM005"
+    case following = "PM006"
+    case superseded = "PM007"
 
     /// The reason for which a function raises the code.
     var meaning: String {
@@ -187,6 +201,10 @@ enum SchemaErrorCode: String, CaseIterable {
         case .logNeeded:
             "Retention must not drop these entries: a reader needs them, a snapshot is missing, or a move is in progress."
         case .misplaced: "The namespace is in another database, or is being moved to or from this database."
+        case .following:
+            "The namespace follows an upstream database: only the gateway that follows may write to it."
+        case .superseded:
+            "Another gateway follows the upstream by now, or the message is not the one after the last committed one."
         }
     }
 
@@ -198,6 +216,8 @@ enum SchemaErrorCode: String, CaseIterable {
         case .alreadyDone: "Do not write again. After `wait_for`: find out why the mirror lags, or wait longer."
         case .logNeeded: "`pathmirror retention ls` names the reader."
         case .misplaced: "Connect to the database that has the namespace: `pathmirror namespace ls` names it."
+        case .following: "Write to the upstream. `pathmirror follow status` names it."
+        case .superseded: "Read the position of the namespace's row in `follow`, or let the other gateway follow."
         }
     }
 }

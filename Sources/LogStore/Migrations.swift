@@ -49,6 +49,7 @@ public enum Migrations {
             Migration(version: 26, name: "026_gateway_identity", sql: PackageResources._26_gateway_identity_sql),
             Migration(version: 27, name: "027_small_feed_errors", sql: PackageResources._27_small_feed_errors_sql),
             Migration(version: 28, name: "028_plain_mirrors", sql: PackageResources._28_plain_mirrors_sql),
+            Migration(version: 29, name: "029_follow", sql: PackageResources._29_follow_sql),
         ]
     }
 

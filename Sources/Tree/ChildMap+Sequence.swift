@@ -64,7 +64,7 @@ extension ChildMap: Sequence {
     }
 
     /// Visits all children in key order, without an iterator's bookkeeping.
-    func forEachEntry(_ body: (Entry) -> Void) { Self.walk(root, body) }
+    public func forEachEntry(_ body: (Entry) -> Void) { Self.walk(root, body) }
 
     private static func walk(_ slab: Slab, _ body: (Entry) -> Void) {
         switch slab {

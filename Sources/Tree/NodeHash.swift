@@ -51,12 +51,8 @@ extension Node {
         }
     }
 
-    /// `type:value` of a leaf without a priority, in the format of hashed texts.
-    public var leafHashText: [UInt8] {
-        var text: [UInt8] = []
-        appendLeafText(to: &text)
-        return text
-    }
+    /// Appends `type:value` of a leaf without a priority, in the format of hashed texts.
+    public func appendLeafHashText(to text: inout [UInt8]) { appendLeafText(to: &text) }
 
     private static func appendNumberText(_ value: Double, to text: inout [UInt8]) {
         text.append(contentsOf: "number:".utf8)

@@ -37,6 +37,9 @@ begin
                     'ensure_log_partition(bigint, bigint, bigint)',
                     'export_form(jsonb, bigint, text, integer, bigint)',
                     'finish_entry(bigint, bigint, text, text, json, integer, json)',
+                    'follow_batch(bigint, uuid, bigint, bigint, uuid)',
+                    'follow_place_setting(bigint)',
+                    'follow_rules(bigint, uuid)',
                     'forget_writers(integer, bigint, bigint, bigint)',
                     'has_node(bigint, text)',
                     'hold_namespace(bigint)',
@@ -51,6 +54,7 @@ begin
                         || 'bigint, bigint, bigint, bigint)',
                     'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
                     'newest_feed_place(tid)',
+                    'newest_follow_place(tid)',
                     'note_writes(bigint, text[], text[], bigint)',
                     'note_writes(bigint, text[], text[], bytea[], bigint)',
                     'newest_gaps(int8multirange)',
@@ -119,7 +123,7 @@ begin
     loop
         execute format(
             'grant select on pathmirror.log_entry, pathmirror.log_change, pathmirror.log_cursor, pathmirror.mirror_status, '
-            'pathmirror.mirror_misfit, pathmirror.feed_status to %I', granted.role_name);
+            'pathmirror.mirror_misfit, pathmirror.feed_status, pathmirror.follow_status to %I', granted.role_name);
     end loop;
 end
 $$;

@@ -99,8 +99,12 @@ public enum ConnectionReport: Sendable, Equatable {
     case signInFailed(RequestFailure, count: Int)
     /// The app has no token, for this reason: nothing is sent until it has one.
     case tokenMissing(reason: String)
-    /// The server has asked clients never to connect to this database again.
+    /// The server has asked clients never to connect to this database again. The machine does so only with the setting
+    /// `retriesAfterShutdown`.
     case shutDown(reason: String)
+    /// The server reports an error that belongs to no request, and mostly closes the connection then, for example because
+    /// the data of a listen is too large. Limited in length and number.
+    case serverError(String)
     /// The text of a login in debug mode.
     case securityDebug(String)
     /// An irregularity of the server, for the log. Limited in length and number.

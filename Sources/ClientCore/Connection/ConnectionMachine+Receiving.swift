@@ -4,6 +4,7 @@ import Wire
 extension ConnectionMachine {
     /// Handles an event of the transport. Events of a connection that has ended are ignored.
     public mutating func transport(_ event: TransportEvent, of number: ConnectionNumber, now: Int64) {
+        if case .received(let text) = event { receivedBytes += Self.frameBytes(text.count) }
         guard connection?.number == number else { return }
         connection?.lastReceived = now
         connection?.pingedAt = nil
@@ -13,6 +14,11 @@ extension ConnectionMachine {
         case .received(let text): received(text, now: now)
         case .closed(let closure): end(reason: Self.bounded(closure.description), closes: false, .later, now: now)
         }
+    }
+
+    /// Returns the size of an unmasked WebSocket frame with so many bytes of text.
+    private static func frameBytes(_ count: Int) -> Int64 {
+        Int64(count + (count < 126 ? 2 : count < 65_536 ? 4 : 10))
     }
 
     private mutating func received(_ text: [UInt8], now: Int64) {
@@ -49,10 +55,11 @@ extension ConnectionMachine {
             greeted(hello, now: now)
         case .reset(let host): sendElsewhere(host, now: now)
         case .shutdown(let reason):
-            isShutDown = true
+            isShutDown = settings.retriesAfterShutdown == nil
             effects.append(.report(.shutDown(reason: Self.bounded(reason))))
-            end(reason: "the server shut the database down", closes: true, .never, now: now)
-        case .error(let text): note("the server reports an error: \(text)")
+            let again = settings.retriesAfterShutdown.map { Again.after($0) } ?? .never
+            end(reason: "the server shut the database down", closes: true, again, now: now)
+        case .error(let text): tellSeldom(.serverError(Self.bounded(text, 1_000)))
         case .pong: break
         case .upgradeOffer, .endOfTransmission: note("the server sent a message of long polling")
         case .unknown(let type): note("the server sent a control message of the unknown type \(type)")
@@ -205,10 +212,12 @@ extension ConnectionMachine {
     }
 
     /// Reports an irregularity of the server without consequences.
-    private mutating func note(_ text: String) {
+    private mutating func note(_ text: String) { tellSeldom(.note(Self.bounded(text))) }
+
+    private mutating func tellSeldom(_ report: ConnectionReport) {
         guard let left = connection?.notesLeft, left > 0 else { return }
         connection?.notesLeft -= 1
-        effects.append(.report(.note(Self.bounded(text))))
+        effects.append(.report(report))
     }
 }
 

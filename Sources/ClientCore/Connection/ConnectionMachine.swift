@@ -46,6 +46,9 @@ public struct ConnectionMachine: Sendable {
     var redirects = 0
     /// The previous session, which the server may discard.
     var lastSession: String?
+    /// The number of bytes of the messages received over all connections: their texts, and the header that a WebSocket
+    /// frame of that size has. TLS, HTTP, TCP, control frames and incomplete messages are not counted.
+    public internal(set) var receivedBytes: Int64 = 0
 
     enum Phase: Sendable, Equatable {
         /// No connection is wanted.
@@ -213,6 +216,8 @@ extension ConnectionMachine {
         case never
         /// After a pause.
         case later
+        /// After a pause of so many milliseconds.
+        case after(Int64)
         /// The machine reconnects at once, to the host that the server has named.
         case atOnce
     }
@@ -234,7 +239,7 @@ extension ConnectionMachine {
         lose()
         if let greetedAt = open.greetedAt {
             if now - greetedAt >= settings.goodConnection { retry.reset() }
-        } else if again == .later {
+        } else if again != .atOnce, again != .never {
             // No server has greeted at the present address: the client returns to the configured one.
             server = ServerAddress(host: settings.host, port: settings.port)
         }
@@ -244,7 +249,7 @@ extension ConnectionMachine {
             return
         }
         if again == .atOnce { return self.open(now: now) }
-        let pause = retry.next()
+        let pause = if case .after(let time) = again { time } else { retry.next() }
         phase = .pausing(until: now + pause)
         if !wasConnected { effects.append(.report(.connectFailed(reason: reason, retryAfter: pause))) }
     }
@@ -267,6 +272,16 @@ extension ConnectionMachine {
 }
 
 extension ConnectionMachine {
+    /// Tells the machine that the owner leaves received data unprocessed for a while, so that the transport stops
+    /// reading, or that it continues. Meanwhile the machine does not take the silence for the server's.
+    public mutating func setReadingPaused(_ isPaused: Bool, now: Int64) {
+        guard let open = connection, open.isReadingPaused != isPaused else { return }
+        connection?.isReadingPaused = isPaused
+        connection?.lastReceived = now
+        connection?.owedSince = now
+        connection?.pingedAt = nil
+    }
+
     /// The time at which `timePassed` has to be called; nil for never. Every call of the machine may change it.
     public var deadline: Int64? {
         switch phase {
@@ -276,7 +291,8 @@ extension ConnectionMachine {
         case .ready:
             guard let connection else { return nil }
             let next = min(connection.lastSent + settings.keepAlive, connection.silenceEnds(settings))
-            return [login.refreshAt, connection.waitsAgainAt].compactMap(\.self).reduce(next, min)
+            let silence = connection.isReadingPaused ? nil : settings.silence.map { connection.lastReceived + $0 }
+            return [silence, login.refreshAt, connection.waitsAgainAt].compactMap(\.self).reduce(next, min)
         }
     }
 
@@ -301,6 +317,9 @@ extension ConnectionMachine {
 
     private mutating func keepUp(now: Int64) {
         guard let open = connection else { return }
+        if let silence = settings.silence, !open.isReadingPaused, now >= open.lastReceived + silence {
+            return end(reason: "the server has been silent for \(silence) ms", closes: true, .later, now: now)
+        }
         if now >= open.silenceEnds(settings) {
             guard open.pingedAt == nil else {
                 return end(reason: "the server does not respond", closes: true, .later, now: now)
@@ -331,12 +350,16 @@ extension ConnectionMachine {
 struct RetryDelay: Sendable {
     private let first: Int64
     private let longest: Int64
+    private let factor: Double
+    private let jitter: Double
     private var upcoming: Double
     private var random: UInt64
 
     init(_ settings: ConnectionSettings, seed: UInt64) {
         first = settings.firstRetry
         longest = settings.longestRetry
+        factor = max(1, settings.retryFactor)
+        jitter = min(max(0, settings.retryJitter), 1)
         upcoming = Double(first)
         random = seed
     }
@@ -347,11 +370,12 @@ struct RetryDelay: Sendable {
     /// Makes the next pause the longest one, because another attempt would fail again.
     mutating func giveUpForNow() { upcoming = Double(longest) }
 
-    /// Returns the pause after one more failure, in milliseconds: between half of the computed pause and all of it.
+    /// Returns the pause after one more failure, in milliseconds: the computed pause, less a random share of its random
+    /// part.
     mutating func next() -> Int64 {
         let pause = min(upcoming, Double(longest))
-        upcoming = min(pause * 1.5, Double(longest))
-        return Int64(pause / 2 + pause / 2 * fraction())
+        upcoming = min(pause * factor, Double(longest))
+        return Int64(pause * (1 - jitter) + pause * jitter * fraction())
     }
 
     /// Returns a number from 0 to 1, by the generator SplitMix64.

@@ -16,9 +16,23 @@ public struct ConnectionSettings: Sendable, Equatable {
     public var pingWhenIdle: Int64 = 60_000
     /// Time without data after a ping after which the server is considered dead.
     public var pongTimeout: Int64 = 20_000
+    /// Time without data from the server after which the connection ends, whatever the server owes and whether it was
+    /// pinged; nil for no such limit.
+    public var silence: Int64?
     /// The pause between attempts to connect: at first, and at most.
     public var firstRetry: Int64 = 1_000
     public var longestRetry: Int64 = 30_000
+    /// The factor by which each failure extends the pause.
+    public var retryFactor = 1.5
+    /// The part of the pause that is random: 0 for none, 1 for all of it.
+    public var retryJitter = 0.5
+    /// The pause after the server has shut the database down; nil to connect never again, as SDKs do.
+    public var retriesAfterShutdown: Int64?
+    /// Time before a token's expiry at which the next token is requested.
+    public var renewalMargin: Int64 = 60_000
+    /// A token that expires sooner than this after the login is renewed after three quarters of its remaining time
+    /// instead.
+    public var shortTokenLife: Int64 = 240_000
     /// Minimum duration of a connection that counts as successful: the next failure then counts as the first.
     public var goodConnection: Int64 = 30_000
     /// Maximum size of a message from the server, with its segments combined.

@@ -144,8 +144,8 @@ extension ConnectionMachine {
 
     private static var mostLoginFailures: Int { 3 }
 
-    /// Returns the time for a new token: a minute before the present one expires, or after three quarters of its
-    /// lifetime; nil if unknown.
+    /// Returns the time for a new token: some time before the present one expires, or after three quarters of its
+    /// remaining time if that is short; nil if unknown.
     private func refreshTime(expires: Int64, now: Int64) -> Int64? {
         guard let connection, let greetedAt = connection.greetedAt, let serverTime = connection.serverTime else {
             return nil
@@ -155,6 +155,7 @@ extension ConnectionMachine {
         let (left, isOver) = end.subtractingReportingOverflow(serverTime + (now - greetedAt))
         // An expiry in the far future or in the past is useless.
         guard !isOver, left > 0, left < 1 << 50 else { return nil }
-        return now + max(left - 60_000, left / 4 * 3)
+        let isShort = left < max(settings.shortTokenLife, settings.renewalMargin)
+        return now + (isShort ? left / 4 * 3 : left - settings.renewalMargin)
     }
 }

@@ -15,6 +15,8 @@ struct OpenConnection: Sendable {
     var lastSent: Int64
     /// The time at which the server was pinged; nil if it has sent data since.
     var pingedAt: Int64?
+    /// Whether the owner does not take received data.
+    var isReadingPaused = false
     /// The time of the server's greeting.
     var greetedAt: Int64?
     /// The server's clock at that time, in milliseconds since 1970.
@@ -71,6 +73,7 @@ struct OpenConnection: Sendable {
 
     /// Returns the time at which the server's silence requires a ping, or the end of the connection.
     func silenceEnds(_ settings: ConnectionSettings) -> Int64 {
+        if isReadingPaused { return .max }
         if let pingedAt { return pingedAt + settings.pongTimeout }
         if requests.isEmpty { return lastReceived + settings.pingWhenIdle }
         return min(

@@ -34,11 +34,14 @@ struct BatchProgress: Sendable {
         let keepsSteps: Bool
         let timestamp: Int64
         let done: DoneWrites
+        /// What the evaluation began with.
+        let messages: UpstreamMessages
         let repeatedWrites: Int
         /// Whether named writes were refused that may have been executed when they arrived first.
         let refusesNamed: Bool
 
-        init(_ batch: Batch, _ evaluation: Evaluation) {
+        init(_ batch: Batch, _ evaluation: Evaluation, _ messages: UpstreamMessages) {
+            self.messages = messages
             self.batch = batch
             outcomes = evaluation.outcomes
             snapshot = evaluation.snapshot
@@ -64,6 +67,8 @@ struct BatchProgress: Sendable {
     var error: LogStoreError?
     /// Whether the server reported a commit without its standby, which was then logged.
     var wasLocal = false
+    /// Fences of upstream messages that the database has refused.
+    var superseded: Set<[UInt8]> = []
     /// Whether the writes were answered with an unknown outcome.
     var isUnknown = false
     /// The commit time that the log has for the current batch; nil if unknown.

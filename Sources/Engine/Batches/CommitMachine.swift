@@ -14,6 +14,9 @@ import Runtime
 /// - The connection was lost, or the server reported a commit without its standby. Reading a batch in the log does not
 ///   permit an answer: only the search for it waits for the synchronous standbys, as it takes the head's lock in a
 ///   transaction of its own.
+/// - The namespace follows an upstream, and the batch contains writes that may not be written there, or messages that
+///   are not the next ones. The log is followed, because a lost batch may be the reason, and the writes are evaluated
+///   again: those writes are refused then.
 /// - All writes were refused. They are answered only if it is certain that the snapshot is the newest state.
 /// - The database fails. Writes of which nothing was sent fail after one attempt on a new connection.
 ///   Batches that may have been written are searched for until the writes' deadline; after that their outcome is
@@ -45,7 +48,7 @@ import Runtime
 ///                       the snapshot is older                   following
 ///     forgettingClaims  done                                    ended: answer
 ///     sending           committed; alreadyClaimed               ended: publish; answer
-///                       headMoved                               following
+///                       headMoved; following; superseded        following
 ///     any               failed                                  recovering; keepingLost before it if the
 ///                                                               connection was lost while sending
 ///     recovering        another attempt is worthwhile           pausing, connecting
@@ -73,7 +76,7 @@ struct CommitMachine: Hashable, Sendable {
         case checkHead
         /// Remove the sessions whose operations were all refused. Answered by `done`.
         case forgetClaims
-        /// Send the evaluated batch. Answered by `committed`, `alreadyClaimed` or `headMoved`.
+        /// Send the evaluated batch. Answered by `committed`, `alreadyClaimed`, `headMoved`, `following` or `superseded`.
         case send(isLocked: Bool)
         /// Keep the batch that was sent last as the next lost batch. Answered by `done`.
         case keepLost
@@ -127,6 +130,11 @@ struct CommitMachine: Hashable, Sendable {
         case committed
         case alreadyClaimed
         case headMoved
+        /// The namespace follows an upstream. The next evaluation knows that.
+        case following
+        /// The batch's upstream messages are not the next ones, or another gateway follows. The next evaluation refuses
+        /// them.
+        case superseded
         case done
         /// Replaces any other event, for effects that use the database.
         case failed(Failure, Circumstances)
@@ -236,7 +244,7 @@ struct CommitMachine: Hashable, Sendable {
         case (.forgettingClaims, .done): return end(.answer(.current))
         case (.sending, .committed): return end(.publish(.current))
         case (.sending, .alreadyClaimed): return end(.answerClaimed)
-        case (.sending, .headMoved): return follow(.conflict)
+        case (.sending, .headMoved), (.sending, .following), (.sending, .superseded): return follow(.conflict)
         case (.keepingLost(let recovery), .done): return recover(recovery)
         case (.recovering(let recovery), .done): return recovered(recovery)
         case (.pausing, .done): return tryAgain(isRetry: false)

@@ -172,27 +172,30 @@ struct BatchCommit {
     private mutating func evaluate(at timestamp: Int64?) throws(LogStoreError) -> CommitMachine.Event {
         let snapshot = progress.base ?? namespace.snapshot
         let timestamp = timestamp ?? Clock.unixMilliseconds
-        var evaluation = evaluation(of: snapshot, at: timestamp)
+        let messages = UpstreamMessages(following: namespace.following, superseded: progress.superseded)
+        var evaluation = evaluation(of: snapshot, at: timestamp, messages)
         // A write that was executed when it first arrived may be refused now. (A batch on an unpublished base cannot
         // query the connection: see `isToBeSentAhead`.)
         if progress.base == nil, !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames)
         {
-            evaluation = self.evaluation(of: snapshot, at: timestamp)
+            evaluation = self.evaluation(of: snapshot, at: timestamp, messages)
         }
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
             id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
             rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names,
-            writers: evaluation.writers)
-        progress.current = Evaluated(batch, evaluation)
+            writers: evaluation.writers, follow: evaluation.follow)
+        progress.current = Evaluated(batch, evaluation, messages)
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
     }
 
-    private func evaluation(of snapshot: Snapshot, at timestamp: Int64) -> Evaluation {
+    private func evaluation(
+        of snapshot: Snapshot, at timestamp: Int64, _ messages: UpstreamMessages
+    ) -> Evaluation {
         let hasNames = waiting.contains { $0.write.name != nil }
         var evaluation = Evaluation(
             snapshot, timestamp: timestamp, keepsSteps: namespace.listenerCount > 0,
-            done: hasNames ? namespace.doneWrites : DoneWrites())
+            done: hasNames ? namespace.doneWrites : DoneWrites(), messages: messages)
         context.stallMeters.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
         return evaluation
     }
@@ -241,6 +244,13 @@ struct BatchCommit {
             // writes are evaluated again with that knowledge.
             _ = try learnDone()
             return .headMoved
+        case .following:
+            // Clients' writes are refused from now on, also those of this batch.
+            namespace.following = try connection.following(namespace.id)
+            return .following
+        case .superseded:
+            if let messages = progress.current?.batch.follow?.messages { progress.superseded.insert(messages.fence) }
+            return .superseded
         case .headMoved:
             context.core.metrics.conflicts.add()
             namespace.noteContention(true)
@@ -294,7 +304,7 @@ struct BatchCommit {
             // A listener was added meanwhile. Another evaluation with the same time gives the same steps.
             var again = Evaluation(
                 namespace.snapshot, timestamp: evaluated.timestamp, keepsSteps: true, batchID: evaluated.batch.id,
-                done: evaluated.done)
+                done: evaluated.done, messages: evaluated.messages)
             for item in waiting { again.apply(item.write) }
             context.stallMeters.measure("listeners") { namespace.publish(stamped(again.steps), evaluated.snapshot) }
         }

@@ -14,6 +14,10 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
     case overloaded
     /// The gateway is shutting down.
     case stopping
+    /// The namespace follows an upstream database, and the write is not a message of that upstream.
+    case readOnly
+    /// Another gateway follows the namespace by now, or the write's message is not the one after the last committed one.
+    case superseded
     /// The database contains data that Pathmirror never writes.
     case corrupt(String)
 
@@ -26,6 +30,9 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
         case .moving: "The namespace is being moved to another database. Try again later."
         case .overloaded: "Too many writes are waiting. Try again later."
         case .stopping: "The gateway is shutting down."
+        case .readOnly: "The namespace follows an upstream database and is read-only. Write to the upstream."
+        case .superseded:
+            "Another gateway follows the upstream by now, or an earlier message was not committed. Read the position again."
         case .corrupt(let what): "The stored data is damaged: \(what)"
         }
     }
@@ -38,6 +45,7 @@ extension EngineError {
         case .corrupt(let what): self = .corrupt(what)
         case .unknownNamespace(let name): self = .unknownNamespace(name)
         case .stopped: self = .stopping
+        case .followsUpstream: self = .readOnly
         default: self = .unavailable("\(error)")
         }
     }

@@ -203,8 +203,10 @@ extension EngineCore {
             let snapshot = namespace.snapshot
             return (namespace.id, (snapshot.seq, snapshot.batch))
         }
-        var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
-        for (id, head, batch) in try connection.heads(known.map(\.id)) { heads[id] = (head, batch) }
+        var heads: [Int64: (head: Int64, batch: [UInt8]?, following: Following)] = [:]
+        for (id, head, batch, following) in try connection.heads(known.map(\.id)) {
+            heads[id] = (head, batch, following)
+        }
         for (id, snapshot) in known {
             // A namespace loaded since then is newer; checking it is harmless.
             guard let namespace = namespaces.live(id: id) else { continue }
@@ -214,6 +216,7 @@ extension EngineCore {
                 namespace.suspect()
                 continue
             }
+            namespace.following = now.following
             namespace.headSeen(now.head)
             // The namespace is queued again if no committer has been able to check it.
             if namespace.isSuspect || (isNew && now.head > snapshot.seq) { namespace.suspect() }

@@ -272,6 +272,7 @@ extension NamespaceFollower {
         let tree = core.memory.settle(loaded, version, memory, pagedAt: &pagedAt, core.health)
         let snapshot = Snapshot(seq: loaded.head, root: tree.root, rules: version, batch: loaded.batch)
         if pagedAt != nil { namespace.memory.notePages() }
+        namespace.following = record.following
         namespace.reset(to: snapshot, isInPages: tree.isInPages)
         core.recent.note(namespace.id, snapshot)
     }

@@ -14,6 +14,8 @@ struct LargeCommit {
     private var batch: Batch?
     /// The last error of the write's transaction.
     private var error: LogStoreError?
+    /// Whether the write is an upstream message that is not the next one.
+    private var isSuperseded = false
 
     init(_ write: LargeWrite, in namespace: LiveNamespace, _ context: CommitterContext) {
         self.context = context
@@ -55,8 +57,12 @@ struct LargeCommit {
         case .takeIn(let seq): return .tookIn(try takeIn(after: seq) ? ends : nil)
         case .judge: return .judged(isAllowed: isStillAllowed)
         case .commit:
-            try commit()
-            return .committed
+            switch try commit() {
+            case .committed: return .committed
+            case .superseded: isSuperseded = true
+            default: namespace.following = try context.connection.get().following(namespace.id)
+            }
+            return .refused
         case .search:
             let connection = try context.connection.get()
             guard let batch else { return .searched(isFound: false) }
@@ -84,6 +90,7 @@ struct LargeCommit {
     private func result(_ effect: LargeCommitMachine.Effect) -> LargeWrite.Result {
         switch effect {
         case .publish, .notify: .done
+        case .giveUp where isSuperseded: .failed(.superseded)
         case .giveUp: error.map { .connectionFailed($0) } ?? .again
         case .outcomeUnknown: .failed(.outcomeUnknown)
         default: .again
@@ -125,17 +132,22 @@ struct LargeCommit {
         }
     }
 
-    private mutating func commit() throws(LogStoreError) {
+    private mutating func commit() throws(LogStoreError) -> LogConnection.CommitOutcome {
         let snapshot = namespace.snapshot
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch, id: write.id,
             records: [write.record], rows: RowChanges(), names: write.item.write.name.map { [$0] } ?? [],
-            writers: write.item.write.name.map { [$0.writer: write.item.write.writerIdentity] } ?? [:])
+            writers: write.item.write.name.map { [$0.writer: write.item.write.writerIdentity] } ?? [:],
+            follow: FollowPass(
+                write.item.write.upstream.map {
+                    FollowPass.Messages(fence: $0.fence, after: $0.number - 1, upto: $0.number)
+                }))
         self.batch = batch
         let metrics = context.core.metrics
         let start = Clock.monotonicNanoseconds
         do throws(LogStoreError) {
-            try write.connection.commitLarge(batch, large: write.number, parts: write.parts)
+            let outcome = try write.connection.commitLarge(batch, large: write.number, parts: write.parts)
+            guard outcome == .committed else { return outcome }
         } catch {
             if error.isConnectionLost { metrics.unknownCommits.add() }
             throw error
@@ -144,6 +156,7 @@ struct LargeCommit {
         metrics.batches.add()
         metrics.batchSize.observe(1)
         metrics.writes.add()
+        return .committed
     }
 
     private func publish() {

@@ -20,7 +20,7 @@ struct LargeCommitMachine: Hashable, Sendable {
         case takeIn(after: Int64)
         /// Evaluate the rules again on the present tree. Answered by `judged`.
         case judge
-        /// Make the write the next entry. Answered by `committed`.
+        /// Make the write the next entry. Answered by `committed` or `refused`.
         case commit
         /// Search the log for the write once its transaction has ended. Answered by `searched`.
         case search
@@ -65,6 +65,8 @@ struct LargeCommitMachine: Hashable, Sendable {
         case tookIn(Ends?)
         case judged(isAllowed: Bool)
         case committed
+        /// The namespace follows an upstream, and the write is not its next message. Nothing was written.
+        case refused
         case searched(isFound: Bool)
         case done
         case waited(now: Milliseconds, isStopping: Bool)
@@ -103,6 +105,7 @@ struct LargeCommitMachine: Hashable, Sendable {
         case (.judging, .judged(let isAllowed)):
             return isAllowed ? go(to: .committing, .commit) : end(.prepareAgain)
         case (.committing, .committed): return end(.publish)
+        case (.committing, .refused): return end(.giveUp)
         case (.committing, .failed(isConnectionLost: true, let now, let isStopping)):
             deadline = now + patience
             return search(now, isStopping)

@@ -75,7 +75,9 @@ final class LargeWriter: Sendable {
     private func prepare(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> LargeWrite? {
         let namespace = job.namespace
         let base = namespace.snapshot
-        var evaluation = Evaluation(base, timestamp: Clock.unixMilliseconds, keepsSteps: true)
+        var evaluation = Evaluation(
+            base, timestamp: Clock.unixMilliseconds, keepsSteps: true,
+            messages: UpstreamMessages(following: namespace.following))
         evaluation.apply(job.item.write)
         guard case .committed(_, let reported)? = evaluation.outcomes.first, let record = evaluation.records.first,
             let step = evaluation.steps.first

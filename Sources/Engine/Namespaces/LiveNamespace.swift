@@ -24,6 +24,7 @@ public final class LiveNamespace: Sendable {
     private let health: DatabaseHealth?
     private let host: NamespaceHost
     private let ended = Atomic<Bool>(false)
+    private let followed = Atomic<UInt8>(Following.nothing.rawValue)
 
     convenience init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, memory: NamespaceMemory,
@@ -32,6 +33,7 @@ public final class LiveNamespace: Sendable {
         self.init(
             id: record.id, name: record.name, streamKey: Array(record.streamKey.utf8), snapshot, settings,
             memory: memory, health: health, host: host)
+        following = record.following
     }
 
     /// - Parameter host: receives the namespace's requests for work.
@@ -69,6 +71,16 @@ public final class LiveNamespace: Sendable {
 
     /// Whether the database no longer has the namespace, so that it neither changes nor accepts writes.
     public var hasEnded: Bool { ended.load(ordering: .acquiring) }
+
+    /// Whether the namespace follows an upstream database, so that clients cannot write to it. Known from the last check
+    /// of the database, which is repeated about once a second.
+    public var isFollowing: Bool { following != .nothing }
+
+    /// What the namespace follows, as far as this gateway knows.
+    var following: Following {
+        get { Following(rawValue: followed.load(ordering: .relaxed)) ?? .nothing }
+        set { followed.store(newValue.rawValue, ordering: .relaxed) }
+    }
 
     // MARK: Listening
 
@@ -112,7 +124,8 @@ public final class LiveNamespace: Sendable {
         let item = WriteQueue.Waiting(
             write: write, sink: sink, token: token,
             deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
-        if write.mayBeOvertaken, isLarge(write) {
+        // A write that will be refused is not prepared.
+        if write.mayBeOvertaken, write.upstream != nil || !isFollowing, isLarge(write) {
             if let refusal = scheduling.withLock({ $0.refusal }) { return sink.complete([(token, .failed(refusal))]) }
             host.prepare(item, self)
         } else {
@@ -342,7 +355,8 @@ private final class SnapshotSink: WriteSink {
 extension LiveNamespace {
     /// Returns the next task of the working committer if it may be part of a shared transaction.
     func takeSharedTask(_ room: SharedTransactionLimits) -> NamespaceTask? {
-        scheduling.withLock { $0.takeSharedTask(room, settings, at: published.snapshot) }
+        // The follower's batches would have to obtain their right in the shared transaction.
+        isFollowing ? nil : scheduling.withLock { $0.takeSharedTask(room, settings, at: published.snapshot) }
     }
 
     /// Records that a shared transaction processed a batch of the namespace, and whether that delayed the others for

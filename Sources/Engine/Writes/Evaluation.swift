@@ -34,11 +34,14 @@ struct Evaluation {
     let batchID: [UInt8]
     /// Named writes that must not be executed again.
     let done: DoneWrites
+    private(set) var messages: UpstreamMessages
+    private var hasOwnRules = false
 
     init(
         _ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true, batchID: [UInt8] = Batch.makeID(),
-        done: DoneWrites = DoneWrites()
+        done: DoneWrites = DoneWrites(), messages: UpstreamMessages = UpstreamMessages()
     ) {
+        self.messages = messages
         self.done = done
         self.batchID = batchID
         self.keepsSteps = keepsSteps
@@ -48,7 +51,11 @@ struct Evaluation {
         self.timestamp = timestamp
     }
 
+    /// The right that the batch needs in a namespace that follows an upstream.
+    var follow: FollowPass? { FollowPass(messages.accepted, hasOwnRules: hasOwnRules) }
+
     mutating func apply(_ write: Write) {
+        if let mark = write.upstream, !messages.isNext(mark) { return outcomes.append(.failed(.superseded)) }
         if let name = write.name, let fate = fate(of: name) {
             // Writes of other identities get no outcome of the named write beyond the decision of the rules.
             if !isOwned(name.writer, by: write), let refusal = refusal(of: write) {
@@ -67,7 +74,12 @@ struct Evaluation {
         switch write.action {
         case .set(let path, let node): apply(write, [Change(path: path, value: node)])
         case .update(_, let changes): apply(write, ApplicationOrder.sorted(changes))
-        case .rules(let set): adopt(set, write)
+        case .rules(let set):
+            if write.upstream == nil, messages.following != .nothing {
+                guard messages.following == .upstreamWithOwnRules else { return outcomes.append(.failed(.readOnly)) }
+                hasOwnRules = true
+            }
+            adopt(set, write)
         case .disconnect(let claim, let operations): disconnect(claim, operations, write)
         case .recall:
             if let name = write.name { refusedNames.insert(name) }
@@ -105,9 +117,10 @@ struct Evaluation {
     }
 
     private mutating func apply(_ write: Write, _ asked: [Change]) {
-        switch judge(write, asked) {
+        switch judgeHere(write, asked) {
         case .refused(let outcome):
             if let name = write.name { refusedNames.insert(name) }
+            if let mark = write.upstream { messages.refuse(mark) }
             outcomes.append(outcome)
         case .accepted(let changes, let after): commit(write, asked, changes, before: root, after: after)
         }
@@ -149,6 +162,16 @@ struct Evaluation {
         }
         if let problem = PriorityCheck.problem(changes, in: root) { return .refused(.refused(problem)) }
         return .accepted(changes, after: after)
+    }
+
+    /// Refuses writes of clients to a namespace that follows an upstream, and otherwise does the same as `judge`. The
+    /// rules come first: a client without permission learns nothing about the namespace.
+    private func judgeHere(_ write: Write, _ asked: [Change]) -> Judgement {
+        let judgement = judge(write, asked)
+        // An update of nothing is no write.
+        guard messages.following != .nothing, write.upstream == nil, !asked.isEmpty else { return judgement }
+        if case .refused(.denied) = judgement { return judgement }
+        return .refused(.failed(.readOnly))
     }
 
     private func resolved(_ changes: [Change]) -> [Change] {
@@ -207,6 +230,7 @@ struct Evaluation {
         let entry = Entry(
             seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [], origin: write.origin)
         steps.append(Step(entry: entry, before: root, after: root, batch: batchID))
+        if let mark = write.upstream { messages.accept(mark) }
         outcomes.append(.committed(seq: head, changes: []))
     }
 
@@ -216,12 +240,13 @@ struct Evaluation {
     private mutating func commit(
         _ write: Write, _ asked: [Change], _ changes: [Change], before: Node, after: Node
     ) {
-        // An empty update creates no entry.
-        guard !changes.isEmpty else {
+        // An empty update creates no entry. Each message of an upstream does, because its number has to be recorded.
+        guard !changes.isEmpty || write.upstream != nil else {
             outcomes.append(.committed(seq: head, changes: []))
             return
         }
         head += 1
+        if let mark = write.upstream { messages.accept(mark) }
         if let name = write.name {
             names.insert(name)
             greatestNumbers[name.writer] = name.number

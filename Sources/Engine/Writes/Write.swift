@@ -37,12 +37,15 @@ public struct Write: Sendable {
     /// Whether its client waits for the outcome before it sends another write. A large write of such a client may be
     /// prepared separately, and other writes are executed before it.
     public var mayBeOvertaken: Bool
+    /// The upstream message that the write contains, in a namespace that follows an upstream; nil for all other writes.
+    public let upstream: UpstreamMark?
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
         byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil, name: WriteName? = nil,
-        mayBeOvertaken: Bool = false
+        mayBeOvertaken: Bool = false, upstream: UpstreamMark? = nil
     ) {
+        self.upstream = upstream
         self.name = name
         self.mayBeOvertaken = mayBeOvertaken
         self.action = action

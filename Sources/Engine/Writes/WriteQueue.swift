@@ -53,9 +53,15 @@ struct WriteQueue {
     mutating func takeBatch(_ settings: EngineSettings, bytes most: Int? = nil) -> [Waiting] {
         let most = most ?? settings.maxBatchBytes
         var bytes = 0
+        var fence: [UInt8]?
         var end = first
         while end < waiting.count, end - first < settings.maxBatchWrites {
             if end > first, waiting[end].goesAlone || waiting[first].goesAlone { break }
+            // One transaction can continue the messages of one fence only.
+            if let mark = waiting[end].write.upstream {
+                if let fence, fence != mark.fence { break }
+                fence = mark.fence
+            }
             bytes += waiting[end].write.byteCount
             if end > first, bytes > most { break }
             end += 1
@@ -82,7 +88,7 @@ struct WriteQueue {
         var brought = 0
         for item in waiting[first...] {
             brought += item.write.rowCount
-            guard !item.goesAlone, brought <= rows,
+            guard !item.goesAlone, item.write.upstream == nil, brought <= rows,
                 !item.write.isLarge(bytes: settings.largeWriteBytes, rows: most, root)
             else { return false }
         }

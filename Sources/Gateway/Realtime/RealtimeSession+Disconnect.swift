@@ -33,8 +33,11 @@ extension RealtimeSession {
             change(&queue)
             return ChangedOperations(queue: queue, revision: revision, byteCount: isToMeasure ? queue.byteCount : nil)
         }
-        guard isToMeasure || trial.isHeavy(settings) else { return changed(number, make(), share) }
-        onWorker(make) { session, made in session.changed(number, made, share) }
+        let isCancel = changes == nil
+        guard isToMeasure || trial.isHeavy(settings) else {
+            return changed(number, make(), share, isCancel: isCancel)
+        }
+        onWorker(make) { session, made in session.changed(number, made, share, isCancel: isCancel) }
     }
 
     /// The operations after a request.
@@ -49,8 +52,11 @@ extension RealtimeSession {
     private static let tooManyOperations = "The onDisconnect operations are too large"
 
     /// - Parameter made: nil if the rules deny the change.
-    private func changed(_ number: Int64, _ made: ChangedOperations?, _ share: MemoryShare) {
+    private func changed(_ number: Int64, _ made: ChangedOperations?, _ share: MemoryShare, isCancel: Bool) {
         guard let made else { return answer(number, "permission_denied", .text("Permission denied")) }
+        if !isCancel, namespace.isFollowing {
+            return answer(number, "read_only", .text(EngineError.readOnly.description))
+        }
         if let byteCount = made.byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
             return answer(number, "too_big", .text(Self.tooManyOperations))
         }

@@ -23,7 +23,9 @@ extension RealtimeSession {
             origin: login.origin(via: .ws, address: remoteAddress),
             // A transaction's hash already prevents a repeated execution.
             name: isExtended && hash == nil ? name : nil)
-        if hash != nil { return transact(number, write, mayJoin: mayBeGiven, mayWait: isLast) }
+        if hash != nil {
+            return transact(number, write, mayJoin: mayBeGiven && !namespace.isFollowing, mayWait: isLast)
+        }
         let share = performed
         // Writes of other clients may overtake a large write. Later requests of this client may not.
         let isHeld = writes.isEmpty && namespace.isLarge(write)
@@ -76,7 +78,8 @@ extension RealtimeSession {
             // The write was not executed. After reconnecting, clients send writes without an answer again, wherever the
             // namespace is then; refused writes they would give up.
             case .moving: host.sessionLoop.end(id) {}
-            case .unavailable, .overloaded, .stopping, .unknownNamespace:
+            case .readOnly: answerWrite(number, "read_only", .text(error.description))
+            case .unavailable, .overloaded, .stopping, .unknownNamespace, .superseded:
                 answerWrite(number, "unavailable", .text("The service is unavailable. Try again later."))
             case .outcomeUnknown: answerWrite(number, "unavailable", .text(error.description))
             case .corrupt: answerWrite(number, "failure", .text("Internal server error"))

@@ -51,10 +51,10 @@ final class RulesHandler {
                 exchange.respond(status: 200, headers: Responder.plainHeaders, body: Self.good)
                 return
             }
-            namespaces.whenLoaded(name, exchange) { namespace in
+            namespaces.whenLoaded(name, exchange) { [services] namespace in
                 let write = Write(
                     .rules(rules), operation: .rules, byteCount: rules.source.count, auth: .admin, origin: origin)
-                namespace.submit(write, to: RulesSink(exchange.reference), token: 0)
+                namespace.submit(write, to: RulesSink(exchange.reference, services.responder), token: 0)
             }
         }
     }
@@ -86,13 +86,19 @@ final class RulesHandler {
 /// Answers an upload of rules.
 private final class RulesSink: WriteSink {
     private let reference: ExchangeReference
+    private let responder: Responder
 
-    init(_ reference: ExchangeReference) { self.reference = reference }
+    init(_ reference: ExchangeReference, _ responder: Responder) {
+        self.reference = reference
+        self.responder = responder
+    }
 
     func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         for (_, outcome) in outcomes {
-            reference.perform { exchange in
-                if case .committed(let seq, _) = outcome {
+            reference.perform { [responder] exchange in
+                if case .failed(.readOnly) = outcome {
+                    responder.respond(EngineError.readOnly, to: exchange)
+                } else if case .committed(let seq, _) = outcome {
                     exchange.respond(
                         status: 200, headers: Responder.plainHeaders.adding("X-Pathmirror-Seq", "\(seq)"),
                         body: RulesHandler.good)

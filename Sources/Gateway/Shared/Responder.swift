@@ -15,7 +15,13 @@ struct Responder: Sendable {
         "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
     ]
 
-    func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
+    /// Methods for namespaces that follow an upstream.
+    private static let readingMethods = "GET, HEAD, OPTIONS"
+
+    /// - Parameters:
+    ///   - retryAfter: the seconds after which the client may retry.
+    ///   - allowed: the methods for the resource, for status 405.
+    func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil, allowed: String? = nil) {
         if error.status >= 500 { metrics.serverErrors.add() } else { metrics.clientErrors.add() }
         if error == .appendJSON {
             exchange.respond(
@@ -25,19 +31,24 @@ struct Responder: Sendable {
         }
         var headers = Self.plainHeaders
         if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
+        if let allowed { headers.add("Allow", allowed) }
         exchange.respond(status: error.status, headers: headers, body: ErrorBody.encode(error.message))
     }
 
     func respond(_ error: EngineError, to exchange: HTTPExchange) {
         let answer = Self.answer(to: error)
-        respond(answer.error, to: exchange, retryAfter: answer.retryAfter)
+        respond(
+            answer.error, to: exchange, retryAfter: answer.retryAfter,
+            allowed: error == .readOnly ? Self.readingMethods : nil)
     }
 
     /// Returns the answer to an error of the engine, and the seconds after which the client may retry.
     static func answer(to error: EngineError) -> (error: RESTError, retryAfter: Int?) {
         switch error {
         case .unknownNamespace(let name): (RESTError(404, "There is no namespace \"\(name)\" here"), nil)
-        case .unavailable, .moving, .overloaded, .stopping, .outcomeUnknown: (RESTError(503, publicText(error)), 1)
+        case .unavailable, .moving, .overloaded, .stopping, .outcomeUnknown, .superseded:
+            (RESTError(503, publicText(error)), 1)
+        case .readOnly: (RESTError(405, error.description), nil)
         case .corrupt: (RESTError(500, "Internal server error"), nil)
         }
     }

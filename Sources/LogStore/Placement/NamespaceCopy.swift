@@ -19,6 +19,8 @@ final class NamespaceCopy {
     static let whole = [
         "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
+    /// Whether and what the namespace follows. The copy is followed by nobody until a gateway finds it.
+    static let ofFollowing = ["follow"]
     /// Feeds and their state. Rows of the later tables refer to the first.
     static let ofFeeds = ["feed", "feed_progress", "feed_owner", "feed_message"]
     /// The length in bytes to which paths are truncated. Rows with longer paths can only be found by their first 2,000
@@ -106,6 +108,7 @@ final class NamespaceCopy {
             try copyNodes(after: last)
             if farewell != nil { try copyWhole() }
             try copyRow()
+            if farewell != nil { try copyFollowing() }
             _ = try target.execute(
                 "update pathmirror.namespace_copy set farewell = $2::text::uuid where namespace_id = $1",
                 [.int8(targetID), farewell.map { .text($0) } ?? .null(.text)])
@@ -217,6 +220,20 @@ final class NamespaceCopy {
         try copyFeeds()
     }
 
+    /// Copies what the namespace follows. The head of a copy that follows can't be moved by the next round, if there is
+    /// one: `copyRow` ends the following first.
+    private func copyFollowing() throws {
+        for table in Self.ofFollowing {
+            _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
+            try pipe(table, "true", ["fence": "null::uuid", "gateway": "null::text", "batch": "null::uuid"])
+        }
+        let isFollowing = try source.execute(
+            "select is_following from pathmirror.namespace where id = $1", [.int8(sourceID)]
+        ).bool(0, 0)
+        guard isFollowing else { return }
+        _ = try target.execute("update pathmirror.namespace set is_following = true where id = $1", [.int8(targetID)])
+    }
+
     private func copyRow() throws {
         let row = try source.execute(
             """
@@ -229,7 +246,7 @@ final class NamespaceCopy {
         _ = try target.execute(
             """
             update pathmirror.namespace set (\(Self.rowColumns)) = ($2::bigint, $3::bigint, $4::text::uuid, $5::bigint,
-                $6::text::timestamptz, $7::text::uuid, $8::text::uuid, $9::text::timestamptz) where id = $1
+                $6::text::timestamptz, $7::text::uuid, $8::text::uuid, $9::text::timestamptz), is_following = false where id = $1
             """,
             [
                 .int8(targetID), .int8(try row.int64(0, 0)), .int8(try row.int64(0, 1)), try text(2),

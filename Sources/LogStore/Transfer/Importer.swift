@@ -162,6 +162,8 @@ public final class Importer {
     private func begin(isEmpty: Bool = false) throws {
         try connection.chooseCompression()
         let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
+        // The commit would be refused, after all rows were sent.
+        if try connection.following(destination.id) != .nothing { throw LogStoreError.followsUpstream }
         if let last = lastSeq > 0 ? lastSeq : plannedHead { try refuseOthersWrites(after: last, through: head) }
         seq = head + 1
         part = 0

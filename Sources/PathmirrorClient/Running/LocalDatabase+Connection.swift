@@ -109,6 +109,7 @@ extension LocalDatabase {
                     + (failure.explanation ?? "the server gives no reason"))
         case .tokenMissing(let reason): ClientLog.warning("There is no token to sign in with: \(reason)")
         case .shutDown(let reason): ClientLog.warning("The server asked this client not to connect again: \(reason)")
+        case .serverError(let text): ClientLog.info("the server reports an error: \(text)")
         case .securityDebug(let text), .note(let text): ClientLog.info(text)
         }
     }

@@ -34,6 +34,10 @@ public enum Operation: String, Sendable, CaseIterable {
     case disconnect = "onDisconnect"
     /// New security rules, which apply from this entry on. Changes no data.
     case rules
+    /// One message of the upstream database that the namespace follows.
+    case upstream
+    /// The difference between the tree and the upstream database, found after a gap. Writes of the gap have no entries.
+    case resync
 }
 
 /// One committed write, with its position in the log.

@@ -16,27 +16,22 @@ public struct CompoundHash: Sendable, Equatable {
 
 extension CompoundHash {
     /// Creates the hashes of a client's value. The last part is empty, because the client does not know the data after
-    /// its last leaf.
+    /// its last leaf. Needs memory for the posts, the hashes and the longest leaf.
     ///
     /// - Parameter partBytes: a part ends with the leaf that makes its text longer than this.
     public init(of node: Node, partBytes: Int) {
         var posts: [Path] = []
         var hashes: [String] = []
         var part = RangeText()
-        var last: Path?
-        for row in LeafRows(node).rows {
-            part.append(row)
-            last = row.path
-            if part.byteCount > partBytes, !row.path.namesPriority {
-                posts.append(row.path)
-                hashes.append(part.hash)
-                part = RangeText()
-                last = nil
-            }
+        LeafWalk.visit(node) { keys, shared, value in
+            part.append(keys, shared: shared, value)
+            guard part.byteCount > partBytes, keys.last != .priority else { return }
+            posts.append(Path(keys))
+            hashes.append(part.takeHash())
         }
-        if let last {
+        if !part.isEmpty, let last = node.lastLeafPath {
             posts.append(last)
-            hashes.append(part.hash)
+            hashes.append(part.takeHash())
         }
         self.posts = posts
         self.hashes = hashes + [""]
@@ -45,7 +40,17 @@ extension CompoundHash {
     /// Creates the hashes of a client's value, with the part size that the SDKs use: a large value gets enough parts,
     /// but not too many.
     public init(of node: Node) {
-        let size = Double(JSONWriter.encode(node, form: .export).count)
+        let size = Double(JSONLength.export(node))
         self.init(of: node, partBytes: max(512, Int((size * 100).squareRoot())))
+    }
+
+    /// Creates the hashes of a query's data: the children in a range of keys, without the node's own priority. The
+    /// query's hash is that of `Node.restricted(toKeysFrom:through:)`.
+    ///
+    /// - Parameters:
+    ///   - first: the first key of the range; nil for an open start.
+    ///   - last: the last key of the range; nil for an open end.
+    public init(of node: Node, keysFrom first: Key?, through last: Key?) {
+        self.init(of: node.restricted(toKeysFrom: first, through: last))
     }
 }

@@ -71,6 +71,13 @@ final class FileReader: Sendable {
 
 /// Reading files, with errors that name them.
 enum Files {
+    /// A file name that does not depend on the working directory.
+    static func absolute(_ path: String) -> String {
+        guard !path.hasPrefix("/"), let directory = getcwd(nil, 0) else { return path }
+        defer { free(directory) }
+        return String(cString: directory) + "/" + path
+    }
+
     /// - Parameter standardInput: the descriptor that `-` names.
     static func read(
         _ path: String, maxBytes: Int = 64 << 20, standardInput: Int32 = STDIN_FILENO

@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import Follower
 import HTTPClient
 import LogStore
 import Mirrors
@@ -17,12 +18,14 @@ final class DatabaseServices: Sendable {
         let budget: TreeBudget
         let webhookClient: HTTPClient
         let feedMemory: FeedMemory
+        let followTools: FollowTools
         /// The clients of feeds' sinks.
         let producers = SinkProducers()
 
         init(_ options: ServiceOptions, _ webhookClient: HTTPClient) throws {
             self.options = options
             self.webhookClient = webhookClient
+            followTools = try FollowTools(webhookClient)
             feedMemory = FeedMemory(bytes: options.feeds.allWindowsBytes)
             budget = TreeBudget(bytes: options.engine.treeMemoryBytes, pages: try options.makePageFile())
         }
@@ -33,6 +36,7 @@ final class DatabaseServices: Sendable {
     let engine: Engine
     let mirrors: MirrorService
     let feeds: FeedService
+    let followers: FollowService
     let retentionMetrics = RetentionMetrics()
     private let retention: RetentionService
 
@@ -76,6 +80,10 @@ final class DatabaseServices: Sendable {
                 client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
                 environment: options.environment, producers: shared.producers),
             memory: shared.feedMemory, servers: servers)
+        followers = FollowService(
+            url: url, settings: options.connection, gateway: HostName.ofThisMachine, tools: shared.followTools,
+            logger: logger, servers: servers
+        ) { EngineFollowTarget(engine, $0) }
         retention = RetentionService(
             url: url, settings: options.retention, connectionSettings: options.connection, logger: logger,
             metrics: retentionMetrics, servers: servers)
@@ -84,6 +92,7 @@ final class DatabaseServices: Sendable {
     /// Begins to stop: answers waiting consumers, and releases the feeds to other gateways.
     func drain() {
         retention.stop()
+        followers.stop()
         feeds.stop()
     }
 

@@ -46,6 +46,26 @@ import Testing
         Scenario("two among others", CommitWorld(2, .init(losses: 2, foreign: 1, shared: 2))),
         Scenario("two among others with one claim", CommitWorld(2, claim: true, .init(losses: 2, shared: 2))),
         Scenario("three", CommitWorld(3, .init(losses: 1))),
+        Scenario(
+            "one that may not write any more",
+            CommitWorld(
+                1, .init(losses: 2, foreign: 2, errors: 1, lockConflicts: 1, jumps: 1, follows: 1, deadlines: 1))),
+        Scenario("two that may not write any more", CommitWorld(2, .init(losses: 2, foreign: 1, follows: 1))),
+        Scenario(
+            "two with one claim that may not write any more",
+            CommitWorld(2, claim: true, .init(losses: 2, follows: 1))),
+        Scenario(
+            "one message of an upstream",
+            CommitWorld(
+                1, messages: true,
+                .init(losses: 3, foreign: 1, errors: 1, lockConflicts: 1, jumps: 1, takeovers: 1, deadlines: 1))),
+        Scenario(
+            "one message under the lock",
+            CommitWorld(
+                1, contended: true, messages: true,
+                .init(losses: 3, foreign: 1, unheldLocks: 1, jumps: 1, takeovers: 1, deadlines: 1))),
+        Scenario(
+            "messages of two followers", CommitWorld(2, messages: true, .init(losses: 2, foreign: 1, takeovers: 1))),
     ]
 
     @Test(arguments: scenarios) func everyOrder(scenario: Scenario) {

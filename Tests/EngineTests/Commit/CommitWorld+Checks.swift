@@ -5,12 +5,18 @@ extension CommitWorld {
     // MARK: The database
 
     mutating func write(_ evaluation: Evaluation) -> CommitMachine.Event {
+        // The transaction obtains the right to write a message first.
+        if hasMessages {
+            guard Self.owner(of: evaluation.batch) == fence, position == 0 else { return .superseded }
+        }
         guard log.count == evaluation.base else { return .headMoved }
+        if isFollowing, !hasMessages { return .following }
         if isClaim {
             guard !isClaimed else { return .alreadyClaimed }
             isClaimed = true
         }
         log.append(evaluation.batch)
+        if hasMessages { position = 1 }
         return .committed
     }
 
@@ -54,6 +60,7 @@ extension CommitWorld {
 
     /// Passes an event to the machine, and records its answer to the writes if it gives one.
     mutating func reply(_ index: Int, _ event: CommitMachine.Event) {
+        if event == .following || event == .superseded { committers[index].isRefused = true }
         let effect = committers[index].machine.handle(event)
         committers[index].effect = effect
         let committer = committers[index]

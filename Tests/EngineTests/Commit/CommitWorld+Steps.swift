@@ -136,11 +136,14 @@ extension CommitWorld {
         let committer = committers[index]
         let batch = UInt8(index) << Self.bits | UInt8(committer.lost.count)
         let known = isRepeated ? committer.lost.first { $0.base == committer.snapshot } : nil
-        let results = known.map { [$0.hasRecords] } ?? (budget.refusals > 0 ? [true, false] : [true])
+        var results = known.map { [$0.hasRecords] } ?? (budget.refusals > 0 ? [true, false] : [true])
+        // The periodic check may have found that the namespace follows, before a batch was refused.
+        let isRefused = committer.isRefused || (isFollowing && !hasMessages)
+        if isRefused { results = committer.isRefused ? [false] : [true, false] }
         for hasRecords in results {
             found.append(
                 with {
-                    if !hasRecords { $0.budget.refusals -= 1 }
+                    if !hasRecords, !isRefused { $0.budget.refusals -= 1 }
                     $0.committers[index].evaluation = Evaluation(
                         batch: batch, base: committer.snapshot, hasRecords: hasRecords)
                     $0.reply(index, .evaluated(batch: [batch], hasRecords: hasRecords))

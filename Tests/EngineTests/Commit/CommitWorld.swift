@@ -24,6 +24,10 @@ struct CommitWorld: Hashable {
         var refusals = 0
         /// Transactions with batches of other namespaces that are rolled back.
         var shared = 0
+        /// Whether the namespace can begin to follow an upstream, so that the writes are refused.
+        var follows = 0
+        /// Times that another gateway becomes the follower: the next committer in order.
+        var takeovers = 0
         /// Whether the deadline can pass.
         var deadlines = 0
     }
@@ -62,6 +66,8 @@ struct CommitWorld: Hashable {
         /// The last failure. `failedLate`: whether the deadline had passed then.
         var failure: CommitMachine.Failure?
         var failedLate = false
+        /// Whether the next evaluation refuses the writes, because the database has refused them for the upstream's sake.
+        var isRefused = false
         var answer: Answer?
     }
 
@@ -94,13 +100,23 @@ struct CommitWorld: Hashable {
     /// Whether all committers execute the operations of one session, which must be executed once.
     let isClaim: Bool
     var isClaimed = false
+    /// Whether the writes of each committer are the first upstream message under the committer's fence.
+    let hasMessages: Bool
+    /// Whether the namespace follows an upstream, so that writes that are no messages are refused.
+    var isFollowing = false
+    /// The committer whose fence is the namespace's, and the number of its last committed message.
+    var fence = 0
+    var position = 0
     let isContended: Bool
     /// Whether all committers consider the database available after a failure.
     let isDatabaseUp: Bool
     /// The violations found on the way to this state.
     var violations: [String] = []
 
-    init(_ count: Int, contended: Bool = false, claim: Bool = false, isDatabaseUp: Bool = true, _ budget: Budget) {
+    init(
+        _ count: Int, contended: Bool = false, claim: Bool = false, messages: Bool = false, isDatabaseUp: Bool = true,
+        _ budget: Budget
+    ) {
         committers = (0..<count).map { _ in
             var machine = CommitMachine(deadline: 1, isContended: contended)
             let effect = machine.start()
@@ -108,6 +124,7 @@ struct CommitWorld: Hashable {
         }
         self.budget = budget
         isClaim = claim
+        hasMessages = messages
         isContended = contended
         self.isDatabaseUp = isDatabaseUp
     }
@@ -129,6 +146,21 @@ struct CommitWorld: Hashable {
                 with {
                     $0.budget.foreign -= 1
                     $0.log.append(Self.foreigner)
+                })
+        }
+        if budget.follows > 0, lock == nil {
+            found.append(
+                with {
+                    $0.budget.follows -= 1
+                    $0.isFollowing = true
+                })
+        }
+        if budget.takeovers > 0 {
+            found.append(
+                with {
+                    $0.budget.takeovers -= 1
+                    $0.fence += 1
+                    $0.position = 0
                 })
         }
         if budget.deadlines > 0 {

@@ -35,6 +35,7 @@ import Testing
 
     static let scripts: [Script] = [
         Script("committed", toCommit, [(.committed, .publish)]),
+        Script("refused for the upstream's sake", toCommit, [(.refused, .giveUp)]),
         Script(
             "the write is behind",
             [

@@ -19,6 +19,8 @@ struct LargeWorld: Hashable {
         var rolledBack = 0
         /// Whether the rules refuse the write on a newer tree.
         var refusals = 0
+        /// Whether the database refuses the write, because the namespace follows an upstream.
+        var follows = 0
         /// Whether the deadline can pass.
         var deadlines = 0
         /// Whether the engine stops.
@@ -212,6 +214,14 @@ struct LargeWorld: Hashable {
                 $0.land()
                 $0.reply(.committed)
             })
+        if budget.follows > 0 {
+            found.append(
+                with {
+                    $0.budget.follows -= 1
+                    $0.endTransaction()
+                    $0.reply(.refused)
+                })
+        }
         if budget.losses > 0 {
             for lands in [true, false] {
                 found.append(

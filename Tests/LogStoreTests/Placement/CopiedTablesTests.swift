@@ -27,7 +27,9 @@ import Testing
             for row in 0..<rows.rowCount { tables.insert(try rows.string(row, 0)) }
             // A namespace with mirrors cannot be moved.
             tables = tables.filter { $0 != "mirror" && !$0.hasPrefix("mirror_") }
-            let copied = NamespaceCopy.appended + NamespaceCopy.whole + NamespaceCopy.ofFeeds + Self.byOwnSteps
+            let copied =
+                NamespaceCopy.appended + NamespaceCopy.whole + NamespaceCopy.ofFeeds + NamespaceCopy.ofFollowing
+                + Self.byOwnSteps
             #expect(tables == Set(copied).union(Self.left.keys))
             #expect(Set(copied).isDisjoint(with: Self.left.keys))
         }

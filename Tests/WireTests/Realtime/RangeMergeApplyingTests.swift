@@ -65,6 +65,48 @@ import Wire
         #expect(try applied(sent, to: had) == has)
     }
 
+    /// Arrays are children with index keys, null is no value, and a leaf of an array is in the range or not by itself.
+    @Test(arguments: [
+        ("[{\"m\":[1,null,{\"x\":[2]}]}]", "5", "{\"0\":1,\"2\":{\"x\":{\"0\":2}}}"),
+        (
+            "[{\"s\":\"a/0\",\"e\":\"a/1\",\"m\":{\"a\":[7,8,9]}}]", "{\"a\":[1,2,3]}",
+            "{\"a\":{\"0\":1,\"1\":8,\"2\":3}}"
+        ),
+        (
+            "[{\"m\":{\"a\":{\".value\":null,\"b\":1},\"c\":{\".value\":null},\"d\":{\"e\":[]}}}]", "null",
+            "{\"a\":{\"b\":1}}"
+        ),
+        ("[{\"m\":{\"a\":{\".value\":1,\".value\":2}}}]", "null", "{\"a\":2}"),
+        ("[{\"m\":{\".value\":1,\".priority\":2}}]", "null", "{\".value\":1,\".priority\":2}"),
+        ("[{\"m\":-0.0},{\"s\":\"/\",\"m\":null}]", "null", "-0.0"),
+        ("[{\"m\":{\"a\":9007199254740993,\"b\":1e300}}]", "null", "{\"a\":9007199254740993,\"b\":1e+300}"),
+    ]) func valuesOfAnyForm(sent: String, had: String, has: String) throws {
+        #expect(try applied(sent, to: had) == has)
+    }
+
+    @Test(arguments: [
+        "{\"a\":{\".value\":1,\"b\":2}}", "{\"a\":{\".value\":{\"b\":2}}}", "{\"a\":{\".value\":[1]}}",
+        "{\".sv\":\"timestamp\"}",
+        "{\"a\":1,\"a\":2}", "{\"a\":{\"b\":1},\"a\":2}", "1e400", "{\"a\":-1e999}", "{\".priority\":{\"a\":1}}",
+        "{\"a\":{\".priority\":[1]}}",
+        "{\"a/b\":1}", "{\"\":1}", "{\"a\":[[1,2}",
+    ]) func invalidValuesAreRefused(data: String) {
+        #expect(throws: MessageError.self) { try ranges("[{\"m\":\(data)}]") }
+    }
+
+    @Test func deepValuesAreRefused() throws {
+        func nested(_ open: String, _ close: String, _ count: Int) -> String {
+            "[{\"m\":" + String(repeating: open, count: count) + "1" + String(repeating: close, count: count) + "}]"
+        }
+        // The ranges are relative to a path of one level.
+        #expect(try ranges(nested("[", "]", 31)).count == 1)
+        #expect(try ranges(nested("{\"a\":", "}", 31)).count == 1)
+        for count in [32, 100_000] {
+            #expect(throws: MessageError.self) { try ranges(nested("[", "]", count)) }
+            #expect(throws: MessageError.self) { try ranges(nested("{\"a\":", "}", count)) }
+        }
+    }
+
     /// The leaves of a range may come in any order, as may members of the range.
     @Test func orderDoesNotMatter() throws {
         let one = try ranges("[{\"m\":{\"a\":{\"b\":1,\"c\":2},\"d\":3},\"e\":\"d\"}]")

@@ -97,7 +97,7 @@ import Tree
         var generator = TreeGenerator(seed: seed)
         for _ in 0..<150 {
             let node = generator.tree(depth: 3)
-            let rows = LeafRows(node).rows
+            let rows = ModelRows(node).rows
             var posts = rows.filter { _ in generator.random.below(3) == 0 }.map(\.path)
             if generator.random.below(3) == 0 { posts.append(generator.path(maxDepth: 3)) }
             posts.sort { RangeMerge.order($0, $1) < 0 }
@@ -114,7 +114,7 @@ import Tree
             // With the right hashes there are no differences.
             let right = zip([nil] + posts, posts + [nil]).map { start, end in
                 let part = RangeMerge(start: start, end: end, rows: [])
-                return RangeText(rows.filter { part.includes($0.path) }[...]).hash
+                return ModelText(rows.filter { part.includes($0.path) }[...]).hash
             }
             #expect(RangeMerge.differences(node, try #require(CompoundHash(posts: posts, hashes: right))).isEmpty)
         }

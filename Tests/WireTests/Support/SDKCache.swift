@@ -26,15 +26,15 @@ struct SDKCache {
     func compoundHash(partBytes: Int) throws -> CompoundHash {
         var posts: [Path] = []
         var hashes: [String] = []
-        var text = RangeText()
+        var text = ModelText()
         var last: Path?
-        for row in LeafRows(value).rows where !row.path.namesPriority || isVisited(row.path) {
+        for row in ModelRows(value).rows where !row.path.namesPriority || isVisited(row.path) {
             text.append(row)
             last = row.path
             guard text.byteCount > partBytes, !row.path.namesPriority else { continue }
             posts.append(row.path)
             hashes.append(text.hash)
-            (text, last) = (RangeText(), nil)
+            (text, last) = (ModelText(), nil)
         }
         if let last {
             posts.append(last)

@@ -1,0 +1,31 @@
+/// The reason why an upstream can't be followed. Texts contain no secret.
+public enum FollowError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The upstream's URL is invalid, for this reason.
+    case invalidUpstream(String)
+    /// A file of credentials can't be used, for this reason.
+    case invalidCredentials(file: String, String)
+    /// The token endpoint did not issue a token.
+    case noToken(String)
+    /// The upstream refused a REST request.
+    case refused(status: Int, request: String, String)
+    /// The upstream could not be reached.
+    case unreachable(String)
+    /// The upstream answered a REST request with something else than expected.
+    case unexpected(String)
+    /// The upstream's rules can't be evaluated here.
+    case unsupportedRules(String)
+
+    public var description: String {
+        switch self {
+        case .invalidUpstream(let reason): "The upstream's URL can't be used: \(reason)."
+        case .invalidCredentials(let file, let reason): "The credentials in \(file) can't be used: \(reason)."
+        case .noToken(let reason): "The token endpoint issued no access token: \(reason)"
+        case .refused(let status, let request, let reason):
+            "The upstream refused to answer \(request) (status \(status)): \(reason)"
+        case .unreachable(let reason): "The upstream can't be reached: \(reason)"
+        case .unexpected(let reason): "The upstream sent an unexpected answer: \(reason)."
+        case .unsupportedRules(let reason):
+            "The upstream's rules can't be evaluated here: \(reason). Use --keep-rules and set rules of your own."
+        }
+    }
+}

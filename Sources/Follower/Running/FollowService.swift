@@ -1,0 +1,214 @@
+public import LogStore
+public import Postgres
+public import Runtime
+import Synchronization
+
+/// The followers of a gateway in one database: claims namespaces that no gateway follows, and runs a follower for each. Any
+/// thread.
+public final class FollowService: Sendable {
+    private let supervisor: FollowSupervisor
+    private let thread: Thread
+
+    /// Starts the thread. The database need not be reachable yet.
+    ///
+    /// - Parameters:
+    ///   - gateway: the name of this gateway, for people.
+    ///   - target: returns the namespace with a name, to which a follower writes.
+    ///   - servers: decides which database servers may be used.
+    public init(
+        url: PostgresURL, settings: LogConnection.Settings = LogConnection.Settings(), gateway: String,
+        tools: FollowTools, logger: Logger, servers: ServerFence,
+        target: @escaping @Sendable (String) -> any FollowTarget
+    ) {
+        let supervisor = FollowSupervisor(
+            url: url, settings: settings, gateway: gateway, tools: tools, logger: logger, servers: servers,
+            target: target)
+        self.supervisor = supervisor
+        thread = Thread(name: "follow-watch") { supervisor.run() }
+    }
+
+    /// The followers that run here, with their status.
+    public var reports: [FollowReport] { supervisor.reports }
+
+    /// Ends the followers, and releases their namespaces to other gateways.
+    public func stop() {
+        supervisor.stop()
+        thread.join()
+    }
+}
+
+/// The status of a follower of this gateway.
+public struct FollowReport: Sendable {
+    public let namespace: String
+    public let status: FollowStatus
+}
+
+/// Keeps the claims of a gateway's followers: the thread that reports their status, which is their heartbeat, and takes over
+/// namespaces whose gateway has stopped.
+final class FollowSupervisor: Sendable {
+    private let url: PostgresURL
+    private let settings: LogConnection.Settings
+    private let gateway: String
+    private let tools: FollowTools
+    private let logger: Logger
+    private let servers: ServerFence
+    private let target: @Sendable (String) -> any FollowTarget
+    private let isStopping = Condition(false)
+    private let running = Mutex<[Int64: FollowRunner]>([:])
+
+    private static let heartbeatMilliseconds: Milliseconds = 1_000
+    /// The time without a heartbeat after which another gateway takes a namespace over.
+    private static let expiryMilliseconds: Milliseconds = 5_000
+
+    init(
+        url: PostgresURL, settings: LogConnection.Settings, gateway: String, tools: FollowTools, logger: Logger,
+        servers: ServerFence, target: @escaping @Sendable (String) -> any FollowTarget
+    ) {
+        self.url = url
+        self.settings = settings
+        self.gateway = gateway
+        self.tools = tools
+        self.logger = logger
+        self.servers = servers
+        self.target = target
+    }
+
+    var reports: [FollowReport] {
+        running.withLock { $0.values.map { FollowReport(namespace: $0.setup.namespace, status: $0.status) } }
+    }
+
+    func stop() { isStopping.broadcast { $0 = true } }
+
+    func run() {
+        var watch = HeartbeatWatch(
+            leaseExpiryMilliseconds: Self.expiryMilliseconds, heartbeatMilliseconds: Self.heartbeatMilliseconds)
+        var connection: LogConnection?
+        var backoff = Backoff(firstMilliseconds: 100, longestMilliseconds: Self.heartbeatMilliseconds)
+        while !isStopping.withLock({ $0 }) {
+            var pause = running.withLock { $0.values.contains { $0.wantsPosition } } ? 50 : Self.heartbeatMilliseconds
+            do {
+                let open = try connection ?? connect()
+                connection = open
+                try look(open, &watch)
+                backoff.reset()
+            } catch {
+                connection?.close()
+                connection = nil
+                watch.forget()
+                pause = backoff.nextMilliseconds()
+                logger.debug("the followers can't reach the database", [("error", "\(error)")])
+            }
+            _ = isStopping.wait(milliseconds: pause) { $0 ? true : nil }
+        }
+        for runner in takeAll() {
+            runner.end()
+            if let connection, connection.isOpen {
+                _ = try? connection.reportFollow(runner.setup.namespaceID, fence: runner.setup.fence, runner.status)
+                _ = try? connection.releaseFollow(runner.setup.namespaceID, fence: runner.setup.fence)
+            }
+        }
+        connection?.close()
+    }
+
+    private func takeAll() -> [FollowRunner] {
+        running.withLock { running in
+            defer { running = [:] }
+            return Array(running.values)
+        }
+    }
+
+    private func connect() throws -> LogConnection {
+        let connection = try servers.open(url.withApplicationName("pathmirror follow"), settings)
+        connection.statementTimeoutMilliseconds = Self.expiryMilliseconds
+        return connection
+    }
+
+    private func look(_ connection: LogConnection, _ watch: inout HeartbeatWatch) throws {
+        let asked = Clock.monotonicMilliseconds
+        let records = try connection.follows()
+        try keep(records, connection)
+        let mine = running.withLock { $0 }
+        let beats = records.compactMap { record -> GatewayHeartbeat? in
+            guard let fence = record.fence, mine[record.namespaceID] == nil else { return nil }
+            return Self.beat(record, fence)
+        }
+        let dead = Set(watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds))
+        for record in records where mine[record.namespaceID] == nil && !record.isPaused {
+            if let fence = record.fence, !dead.contains(Self.beat(record, fence)) { continue }
+            try claim(record, connection)
+        }
+    }
+
+    private static func beat(_ record: FollowRecord, _ fence: [UInt8]) -> GatewayHeartbeat {
+        GatewayHeartbeat(gateway: "\(record.namespaceID) \(fence)", heartbeat: record.heartbeat, seenAt: "")
+    }
+
+    /// Reports the status of the followers that run here, and ends those that have lost their claim or are paused.
+    private func keep(_ records: [FollowRecord], _ connection: LogConnection) throws {
+        let byID = Dictionary(uniqueKeysWithValues: records.map { ($0.namespaceID, $0) })
+        for (id, runner) in running.withLock({ $0 }) {
+            let fence = runner.setup.fence
+            guard let record = byID[id], record.fence == fence else {
+                logger.warning(
+                    "another gateway follows the upstream, or the namespace no longer follows one",
+                    [("namespace", runner.setup.namespace)])
+                end(id)
+                continue
+            }
+            if record.isPaused {
+                end(id)
+                var status = runner.status
+                status.state = FollowState.paused.name
+                status.message = nil
+                status.connectedSince = nil
+                _ = try connection.reportFollow(id, fence: fence, status)
+                _ = try connection.releaseFollow(id, fence: fence)
+                continue
+            }
+            if runner.wantsPosition {
+                guard let position = try connection.followPosition(id, fence: fence) else {
+                    end(id)
+                    continue
+                }
+                runner.positionFound(position)
+            }
+            if try !connection.reportFollow(id, fence: fence, runner.status) { end(id) }
+        }
+    }
+
+    private func end(_ id: Int64) {
+        let runner = running.withLock { $0.removeValue(forKey: id) }
+        runner?.end()
+    }
+
+    private func claim(_ record: FollowRecord, _ connection: LogConnection) throws {
+        let fence = Batch.makeID()
+        guard
+            try connection.claimFollow(
+                record.namespaceID, observed: record.fence, fence: fence, gateway: gateway)
+        else { return }
+        do throws(FollowError) {
+            let setup = FollowSetup(
+                namespaceID: record.namespaceID, namespace: record.namespace,
+                upstream: try UpstreamAddress(record.upstream),
+                credentials: try UpstreamCredentials(stored: record.credentials), keepsRules: record.keepRules,
+                maxBytesPerDay: record.maxBytesPerDay, fence: fence, status: record.status,
+                target: target(record.namespace), tools: tools, logger: logger)
+            let runner = FollowRunner(setup)
+            running.withLock { $0[record.namespaceID] = runner }
+            runner.begin()
+            logger.notice(
+                "this gateway follows the upstream", [("namespace", record.namespace), ("upstream", "\(setup.upstream)")])
+        } catch {
+            var status = record.status
+            status.state = FollowState.invalid(reason: "").name
+            status.message = "\(error)"
+            _ = try connection.reportFollow(record.namespaceID, fence: fence, status)
+        }
+    }
+}
+
+extension FollowRunner {
+    var status: FollowStatus { board.withLock { $0.status } }
+    var wantsPosition: Bool { board.withLock { $0.wantsPosition } }
+}

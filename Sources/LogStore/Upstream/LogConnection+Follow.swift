@@ -1,0 +1,198 @@
+import Postgres
+
+/// Namespaces that follow an upstream database: the table `follow`.
+extension LogConnection {
+    /// Makes a namespace follow an upstream, and creates the namespace if there is none with this name.
+    ///
+    /// Waits for the head's lock: a write that began before is committed before, and no write of a client is committed
+    /// afterwards.
+    ///
+    /// - Parameters:
+    ///   - credentials: JSON text that names the credentials and contains no secret.
+    ///   - maxBytesPerDay: the number of bytes after which the follower stops for the rest of the day.
+    ///   - replaces: whether the namespace may have data, which the upstream's data then replaces.
+    /// - Throws: `misplaced` if the namespace lives in another database. Nothing is changed in that case.
+    public func addFollow(
+        namespace name: String, upstream: String, credentials: String, keepRules: Bool, maxBytesPerDay: Int64?,
+        replaces: Bool
+    ) throws(LogStoreError) -> FollowAddition {
+        guard let record = try namespace(named: name, creating: true) else { throw .unknownNamespace(name) }
+        let addition = try inTransaction { () throws(PostgresError) -> FollowAddition? in
+            let known = try postgres.execute(
+                "select is_following from pathmirror.namespace where id = $1 and name = $2 for update",
+                [.int8(record.id), .text(name)])
+            guard known.rowCount == 1 else { return nil }
+            if try known.bool(0, 0) { return .alreadyFollows }
+            let data = try postgres.execute(
+                "select exists (select from pathmirror.node where namespace_id = $1)", [.int8(record.id)])
+            let hasData = try data.bool(0, 0)
+            if hasData, !replaces { return .hasData }
+            var row: PostgresParameters = [.int8(record.id), .text(upstream)]
+            row.appendJSON(Array(credentials.utf8))
+            row.appendBool(keepRules)
+            row.append(Self.int8(maxBytesPerDay))
+            _ = try postgres.execute(
+                """
+                insert into pathmirror.follow (namespace_id, upstream, credentials, keep_rules, max_bytes_per_day)
+                values ($1, $2, $3, $4, $5)
+                """, row)
+            _ = try postgres.execute(
+                "update pathmirror.namespace set is_following = true where id = $1", [.int8(record.id)])
+            return .added(record.id)
+        }
+        guard let addition else { throw .unknownNamespace(name) }
+        return addition
+    }
+
+    /// Ends following: the namespace keeps its data and rules, and clients may write to it.
+    /// Returns false if the namespace does not follow.
+    public func removeFollow(_ namespace: Int64) throws(LogStoreError) -> Bool {
+        try inTransaction { () throws(PostgresError) in
+            // The head's lock first, as in `addFollow`.
+            _ = try postgres.execute(
+                "update pathmirror.namespace set is_following = false where id = $1", [.int8(namespace)])
+            return try postgres.execute("delete from pathmirror.follow where namespace_id = $1", [.int8(namespace)])
+                .affectedRows == 1
+        }
+    }
+
+    /// Pauses following or resumes it. Returns false if the namespace does not follow.
+    public func setFollowPaused(_ namespace: Int64, _ isPaused: Bool) throws(LogStoreError) -> Bool {
+        try changesFollow(
+            "update pathmirror.follow set is_paused = $2 where namespace_id = $1", [.int8(namespace), .bool(isPaused)])
+    }
+
+    /// Makes a gateway the only one that may commit upstream messages, and sets the position to 0.
+    /// Returns false if the fence is no longer the observed one.
+    ///
+    /// Waits until a batch under the observed fence is committed or has failed. Later batches under it fail.
+    ///
+    /// - Parameters:
+    ///   - observed: the fence of the row as it was read, or nil if it had none.
+    ///   - fence: 16 random bytes. A fence is used by one claim only.
+    ///   - gateway: the gateway, for people.
+    public func claimFollow(
+        _ namespace: Int64, observed: [UInt8]?, fence: [UInt8], gateway: String
+    ) throws(LogStoreError) -> Bool {
+        try changesFollow(
+            """
+            update pathmirror.follow set fence = $3, gateway = $4, heartbeat = heartbeat + 1, position = 0
+            where namespace_id = $1 and fence is not distinct from $2
+            """, [.int8(namespace), observed.map { .uuid($0) } ?? .null(.uuid), .uuid(fence), .text(gateway)])
+    }
+
+    /// Stores the follower's status, and increases the heartbeat. Returns false if the fence is no longer the
+    /// namespace's.
+    public func reportFollow(
+        _ namespace: Int64, fence: [UInt8], _ status: FollowStatus
+    ) throws(LogStoreError) -> Bool {
+        try changesFollow(
+            """
+            update pathmirror.follow
+            set heartbeat = heartbeat + 1, state = $3, message = $4,
+                state_since = case when state = $3 and state_since is not null then state_since else now() end,
+                connected_since = to_timestamp($5::bigint / 1000.0), last_message_at = to_timestamp($6::bigint / 1000.0),
+                received_on = $7::text::date, received_today = $8, received = $9, entries = $10, resyncs = $11,
+                last_resync_seq = $12, lag_milliseconds = $13, parts = $14::text::json, rules_digest = $15,
+                reported_at = now()
+            where namespace_id = $1 and fence = $2
+            """,
+            [
+                .int8(namespace), .uuid(fence), .text(status.state), Self.text(status.message),
+                Self.int8(status.connectedSince), Self.int8(status.lastMessageAt), Self.text(status.receivedOn),
+                .int8(status.receivedToday), .int8(status.received), .int8(status.entries), .int8(status.resyncs),
+                Self.int8(status.lastResyncSeq), Self.int8(status.lagMilliseconds), Self.text(status.parts),
+                Self.text(status.rulesDigest),
+            ])
+    }
+
+    private static func int8(_ value: Int64?) -> PostgresValue { value.map { .int8($0) } ?? .null(.int8) }
+    private static func text(_ value: String?) -> PostgresValue { value.map { .text($0) } ?? .null(.text) }
+
+    /// Ends a gateway's right to commit upstream messages, so that another gateway can claim it at once.
+    /// Returns false if the fence is no longer the namespace's.
+    public func releaseFollow(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> Bool {
+        try changesFollow(
+            "update pathmirror.follow set fence = null, gateway = null where namespace_id = $1 and fence = $2",
+            [.int8(namespace), .uuid(fence)])
+    }
+
+    /// Returns the number of the last committed upstream message under a fence, or nil if the fence is no longer the
+    /// namespace's. Waits until a batch that is being committed under the fence has ended.
+    public func followPosition(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select position from pathmirror.follow where namespace_id = $1 and fence = $2 for share",
+                [.int8(namespace), .uuid(fence)])
+            return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
+        }
+    }
+
+    private func changesFollow(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in try postgres.execute(sql, parameters).affectedRows == 1 }
+    }
+}
+
+/// Reading the table `follow`.
+extension LogConnection {
+    /// Returns all namespaces that follow an upstream, ordered by name. Leaves out dormant copies of namespaces.
+    public func follows() throws(LogStoreError) -> [FollowRecord] {
+        try follows("namespace.name not like '.%'", [])
+    }
+
+    /// Returns what a namespace follows, or nil if it follows nothing.
+    public func follow(_ name: String) throws(LogStoreError) -> FollowRecord? {
+        try follows("namespace.name = $1", [.text(name)]).first
+    }
+
+    private func follows(
+        _ condition: String, _ parameters: PostgresParameters
+    ) throws(LogStoreError) -> [FollowRecord] {
+        func milliseconds(_ column: String) -> String { "(extract(epoch from \(column)) * 1000)::bigint" }
+        return try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select namespace.id, namespace.name, upstream, credentials::text, keep_rules, max_bytes_per_day, is_paused,
+                    \(milliseconds("follow.created_at")), fence, gateway, heartbeat, position, state, message,
+                    \(milliseconds("connected_since")), \(milliseconds("last_message_at")), received_on::text,
+                    received_today, received, entries, resyncs, last_resync_seq, lag_milliseconds, parts::text, rules_digest,
+                    \(milliseconds("state_since")), \(milliseconds("reported_at"))
+                from pathmirror.follow join pathmirror.namespace on namespace.id = follow.namespace_id
+                where \(condition) order by namespace.name
+                """, parameters)
+            return try (0..<rows.rowCount).map { row throws(PostgresError) in try FollowRecord(rows, row) }
+        }
+    }
+}
+
+extension FollowRecord {
+    fileprivate init(_ rows: PostgresResult, _ row: Int) throws(PostgresError) {
+        func number(_ column: Int) throws(PostgresError) -> Int64? {
+            rows.isNull(row, column) ? nil : try rows.int64(row, column)
+        }
+        func text(_ column: Int) throws(PostgresError) -> String? {
+            rows.isNull(row, column) ? nil : try rows.string(row, column)
+        }
+        var status = FollowStatus()
+        status.state = try rows.string(row, 12)
+        status.message = try text(13)
+        status.connectedSince = try number(14)
+        status.lastMessageAt = try number(15)
+        status.receivedOn = try text(16)
+        status.receivedToday = try rows.int64(row, 17)
+        status.received = try rows.int64(row, 18)
+        status.entries = try rows.int64(row, 19)
+        status.resyncs = try rows.int64(row, 20)
+        status.lastResyncSeq = try number(21)
+        status.lagMilliseconds = try number(22)
+        status.parts = try text(23)
+        status.rulesDigest = try text(24)
+        self.init(
+            namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1), upstream: try rows.string(row, 2),
+            credentials: try rows.string(row, 3), keepRules: try rows.bool(row, 4), maxBytesPerDay: try number(5),
+            isPaused: try rows.bool(row, 6), createdAt: try rows.int64(row, 7),
+            fence: rows.isNull(row, 8) ? nil : try rows.bytes(row, 8), gateway: try text(9),
+            heartbeat: try rows.int64(row, 10), position: try rows.int64(row, 11), status: status,
+            stateSince: try number(25), reportedAt: try number(26))
+    }
+}

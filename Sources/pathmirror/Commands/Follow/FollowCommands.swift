@@ -1,0 +1,54 @@
+import LogStore
+
+struct FollowPauseCommand: Command {
+    static let specification = CommandSpecification(
+        "follow pause", "disconnects a namespace from its upstream; its data stays, and clients still can't write",
+        positionals: ["NS"], options: DatabaseLocator.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FollowSwitch.set(arguments, console, isPaused: true)
+    }
+}
+
+struct FollowResumeCommand: Command {
+    static let specification = CommandSpecification(
+        "follow resume", "connects a paused namespace to its upstream again; what was missed becomes one entry",
+        positionals: ["NS"], options: DatabaseLocator.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FollowSwitch.set(arguments, console, isPaused: false)
+    }
+}
+
+private enum FollowSwitch {
+    static func set(_ arguments: ParsedArguments, _ console: Console, isPaused: Bool) throws {
+        let connection = try FollowOptions.connection(arguments, console, "follow")
+        defer { connection.close() }
+        let record = try FollowOptions.record(arguments, connection)
+        _ = try connection.setFollowPaused(record.namespaceID, isPaused)
+        let reverse = isPaused ? "resume" : "pause"
+        console.write(
+            "Namespace \"\(record.namespace)\" \(isPaused ? "is paused" : "follows again"). To reverse it: pathmirror follow "
+                + "\(reverse) \(record.namespace)")
+    }
+}
+
+/// Ends following. The data stays.
+struct FollowRemoveCommand: Command {
+    static let specification = CommandSpecification(
+        "follow rm", "ends following: the namespace keeps its data and rules, and clients can write to it",
+        positionals: ["NS"], options: [Confirmation.option] + DatabaseLocator.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try FollowOptions.connection(arguments, console, "follow")
+        defer { connection.close() }
+        let record = try FollowOptions.record(arguments, connection)
+        try Confirmation.require(
+            "End following \(record.upstream)? Clients can then write to \"\(record.namespace)\", and it no longer receives changes.",
+            "Add --yes to end following without being asked.", arguments, console)
+        _ = try connection.removeFollow(record.namespaceID)
+        console.write(
+            "Namespace \"\(record.namespace)\" no longer follows. To follow again: pathmirror follow add \(record.namespace) "
+                + "--upstream '\(record.upstream)' --replace")
+    }
+}

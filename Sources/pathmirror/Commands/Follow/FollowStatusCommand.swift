@@ -1,0 +1,96 @@
+import Follower
+import LogStore
+import Runtime
+
+/// Shows how the followers fare.
+struct FollowStatusCommand: Command {
+    static let specification = CommandSpecification(
+        "follow status", "shows the namespaces that follow an upstream; exits 1 if one has a problem", positionals: ["[NS]"],
+        options: [.json] + DatabaseLocator.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let subject = arguments.positionals.first.map { DatabaseLocator.Subject.of($0) } ?? .primary
+        let connection = try DatabaseLocator.connection(arguments, console, "follow status", of: subject)
+        defer { connection.close() }
+        let records =
+            arguments.positionals.isEmpty ? try connection.follows() : [try FollowOptions.record(arguments, connection)]
+        let heads = try Dictionary(
+            uniqueKeysWithValues: connection.allNamespaces().map { ($0.id, $0.head) })
+        for record in records {
+            let state = FollowStanding(record)
+            if arguments.has("json") {
+                console.write(json(record, state, head: heads[record.namespaceID] ?? 0).line)
+            } else {
+                show(record, state, head: heads[record.namespaceID] ?? 0, console)
+            }
+        }
+        if records.isEmpty, !arguments.has("json") {
+            console.error("No namespace follows an upstream. 'pathmirror follow add --help' shows how to begin.")
+        }
+        if let record = records.first(where: { FollowStanding($0).isProblem }) {
+            throw CommandFailure(
+                "Namespace \"\(record.namespace)\" does not follow: \(FollowStanding(record).message ?? "see above").")
+        }
+    }
+
+    private static func show(_ record: FollowRecord, _ state: FollowStanding, head: Int64, _ console: Console) {
+        let status = record.status
+        console.write("\(record.namespace): \(state.name)")
+        console.write("  upstream     \(record.upstream)")
+        if let message = state.message { console.write("  problem      \(message)") }
+        console.write("  head         seq \(head)")
+        if let lag = status.lagMilliseconds { console.write("  lag          \(lag) ms at the last message") }
+        if let at = status.lastMessageAt { console.write("  last message \(Timestamp.iso8601(unixMilliseconds: at))") }
+        if let at = status.connectedSince { console.write("  connected    since \(Timestamp.iso8601(unixMilliseconds: at))") }
+        console.write(
+            "  received     \(ByteCount.text(status.receivedToday)) today, \(ByteCount.text(status.received)) in all"
+                + (record.maxBytesPerDay.map { ", limit \(ByteCount.text($0)) a day" } ?? ""))
+        console.write(
+            "  entries      \(status.entries), \(status.resyncs) of them after gaps"
+                + (status.lastResyncSeq.map { " (the last at seq \($0))" } ?? ""))
+        let parts = status.parts.flatMap { FollowPlan.count(stored: $0) } ?? 1
+        if parts > 1 {
+            console.write("  parts        \(parts): messages are ordered and atomic within each part, not across parts")
+        }
+        if let gateway = record.gateway { console.write("  gateway      \(gateway)") }
+    }
+
+    private static func json(_ record: FollowRecord, _ state: FollowStanding, head: Int64) -> JSONOutput {
+        let status = record.status
+        return .object([
+            "namespace": .text(record.namespace), "upstream": .text(record.upstream), "state": .text(state.name),
+            "message": JSONOutput(state.message), "seq": .number(head),
+            "lagMilliseconds": number(status.lagMilliseconds), "lastMessageAt": number(status.lastMessageAt),
+            "connectedSince": number(status.connectedSince), "receivedToday": .number(status.receivedToday),
+            "received": .number(status.received), "maxBytesPerDay": number(record.maxBytesPerDay),
+            "entries": .number(status.entries), "resyncs": .number(status.resyncs),
+            "lastResyncSeq": number(status.lastResyncSeq),
+            "parts": status.parts.map { .raw(Array($0.utf8)) } ?? .null, "keepRules": .bool(record.keepRules),
+            "paused": .bool(record.isPaused), "gateway": JSONOutput(record.gateway),
+        ])
+    }
+
+    private static func number(_ value: Int64?) -> JSONOutput { value.map(JSONOutput.number) ?? .null }
+}
+
+/// The state of a follower as a command sees it.
+struct FollowStanding {
+    let name: String
+    let message: String?
+    /// Whether an administrator has to act, or nothing works on the namespace.
+    let isProblem: Bool
+
+    init(_ record: FollowRecord) {
+        if record.isPaused {
+            (name, message, isProblem) = ("paused", nil, false)
+        } else if record.fence == nil {
+            name = "not running"
+            message = "no gateway follows it: start a gateway on this database"
+            isProblem = true
+        } else {
+            name = record.status.state
+            message = record.status.message
+            isProblem = record.status.message != nil
+        }
+    }
+}
