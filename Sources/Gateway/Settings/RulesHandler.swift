@@ -85,6 +85,8 @@ final class RulesHandler {
 
 /// Answers an upload of rules.
 private final class RulesSink: WriteSink {
+    private static let notStored = RESTError(503, "The rules could not be stored. Try again later.")
+
     private let reference: ExchangeReference
     private let responder: Responder
 
@@ -104,8 +106,8 @@ private final class RulesSink: WriteSink {
                         body: RulesHandler.good)
                 } else {
                     exchange.respond(
-                        status: 503, headers: Responder.plainHeaders.adding("Retry-After", "1"),
-                        body: ErrorBody.encode("The rules could not be stored. Try again later."))
+                        status: Self.notStored.status, headers: Responder.plainHeaders.adding("Retry-After", "1"),
+                        body: ErrorBody.encode(Self.notStored.message))
                 }
             }
         }

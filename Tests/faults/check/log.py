@@ -6,7 +6,7 @@ from workload.history import OK, REFUSED, UNKNOWN, History, Operation
 
 from .entries import Entry, Restored, assign, keys, tokens
 
-# Answers with 503 that promise that nothing was written (docs/reference/rest.md).
+# Answers with 503 that promise that nothing was written (docs/reference/errors.md).
 NOT_WRITTEN = ("The database is unavailable.", "Too many writes are waiting.", "The gateway is shutting down.", "has not applied seq")
 
 
