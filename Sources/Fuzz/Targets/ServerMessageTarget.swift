@@ -14,6 +14,7 @@ extension FuzzTarget {
             #"{"t":"d","d":{"a":"m","b":{"p":"list","d":{"k1":null,"k3/a":[1,2]}}}}"#,
             #"{"t":"d","d":{"a":"rm","b":{"p":"x","d":[{"s":"a/b","e":"c","m":{"c":{"d":1,".priority":2}}},{"s":"c","m":null}]}}}"#,
             #"{"t":"d","d":{"a":"rm","b":{"p":"x","d":[{"s":"-a","m":{"-a":{".value":1,".priority":2},".priority":7,"z":1}}]}}}"#,
+            #"{"t":"d","d":{"a":"rm","b":{"p":"x","d":[{"s":"a/0","m":{"a":[1,null,{".value":null,"b":[2]}]}},{"m":0}]}}}"#,
             #"{"t":"d","d":{"a":"c","b":{"p":"x","q":[{"l":2,"vf":"r"}]}}}"#,
             #"{"t":"d","d":{"a":"ac","b":{"s":"expired_token","d":"Auth token is expired."}}}"#,
             #"{"t":"d","d":{"a":"sd","b":{"msg":"text"}}}"#,

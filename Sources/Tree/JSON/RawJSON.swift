@@ -14,7 +14,6 @@ public struct RawJSON: Sendable, Equatable {
 
     public var isNull: Bool { bytes.elementsEqual("null".utf8) }
     public var isObject: Bool { bytes.first == UInt8(ascii: "{") }
-    public var isArray: Bool { bytes.first == UInt8(ascii: "[") }
 
     /// The members of an object, in order, or nil if the value is no object. Values are delimited but not checked: the code
     /// that uses a value must parse it.

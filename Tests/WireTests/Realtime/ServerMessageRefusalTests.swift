@@ -77,7 +77,7 @@ import Wire
         ("[{\"m\":{\".priority\":true}}]", "Invalid ranges: a priority must be a number or a string"),
         ("[{\"m\":{\".priority\":{}}}]", "Invalid ranges: m is not the leaves of a range"),
         ("[{\"m\":{\"a\":{\".sv\":\"timestamp\"}}}]", "Invalid ranges: a key contains \".\""),
-        ("[{\"m\":{\"a\":{\".value\":{\".sv\":\"timestamp\"}}}}]", "Invalid data: a server value is not resolved"),
+        ("[{\"m\":{\"a\":{\".value\":{\".sv\":\"timestamp\"}}}}]", "Invalid ranges: m is not the leaves of a range"),
     ]) func wrongRanges(data: String, expected: String) {
         #expect(reason("{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"x\",\"d\":\(data)}}}") == expected)
     }
