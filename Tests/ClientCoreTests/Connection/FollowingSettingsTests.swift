@@ -14,7 +14,7 @@ import Wire
         harness { $0.goOnline(now: $1) }
         var pauses: [Int64] = []
         for _ in 0..<20 {
-            harness.tell(.closed(.unreachable("nobody there")))
+            harness.receive(.closed(.unreachable("nobody there")))
             for case .connectFailed(_, let pause) in harness.takeReports() { pauses.append(pause) }
             harness.passTime(to: harness.machine.deadline ?? 0)
         }
@@ -72,7 +72,7 @@ import Wire
         let start = harness.now
         while harness.tokenQuestions.count < 2, harness.now < start + life * 1_000 {
             harness.passTime(to: harness.now + 500)
-            harness.tell(.progress)
+            harness.receive(.progress)
         }
         #expect((renewal * 1_000 - 1_000...renewal * 1_000 + 1_000).contains(harness.now - start))
         #expect(harness.tokenQuestions == [false, true])
@@ -87,7 +87,7 @@ import Wire
             let asked = harness.tokenQuestions.count
             while harness.tokenQuestions.count == asked {
                 harness.passTime(to: harness.now + 500)
-                harness.tell(.progress)
+                harness.receive(.progress)
             }
             #expect(harness.machine.isConnected)
             harness { $0.tokenProvided(AuthRequest(credential: "ya29.\(round)", isGoogle: true), now: $1) }
@@ -114,12 +114,12 @@ import Wire
         _ = harness.takeReports()
         for _ in 0..<200 {
             harness.passTime(to: harness.now + 500)
-            harness.tell(.progress)
+            harness.receive(.progress)
         }
         harness { $0.tokenFailed(reason: "the token server is down", now: $1) }
         #expect(harness.machine.isConnected)
         #expect(harness.takeReports() == [.tokenMissing(reason: "the token server is down")])
-        harness.tell(.push(.authRevoked(.expiredToken, explanation: "Auth token is expired.")))
+        harness.receive(.push(.authRevoked(.expiredToken, explanation: "Auth token is expired.")))
         #expect(!harness.machine.isConnected)
         let reports = harness.takeReports()
         #expect(
@@ -144,7 +144,7 @@ import Wire
         harness.connect()
         for _ in 0..<3 {
             let before = harness.opened.count
-            harness.tell(.control(.shutdown(reason: "moved")))
+            harness.receive(.control(.shutdown(reason: "moved")))
             #expect(harness.takeReports().first == .shutDown(reason: "moved"))
             #expect(harness.machine.deadline == harness.now + 600_000)
             harness.passTime(to: harness.now + 599_999)
@@ -155,9 +155,9 @@ import Wire
             _ = harness.takeReports()
         }
         // Before the greeting, too; and the owner may try at once.
-        harness.tell(.closed(.broken("")))
+        harness.receive(.closed(.broken("")))
         harness.passTime(to: harness.machine.deadline ?? 0)
-        harness.tell(.control(.shutdown(reason: "moved")))
+        harness.receive(.control(.shutdown(reason: "moved")))
         #expect(harness.machine.deadline == harness.now + 600_000)
         harness { $0.goOnline(now: $1) }
         harness.greet()
@@ -175,7 +175,7 @@ import Wire
         let start = harness.now
         harness.passTime(to: start + 89_999)
         #expect(harness.machine.isConnected)
-        harness.tell(.progress)
+        harness.receive(.progress)
         harness.passTime(to: start + 179_998)
         #expect(harness.machine.isConnected)
         harness.passTime(to: start + 179_999)
@@ -210,7 +210,7 @@ import Wire
         #expect(harness.takeReports() == [.listenRefused(spec("/"), tag: nil, failure)])
         #expect(harness.machine.isConnected)
         // It does not come back with the next connection.
-        harness.tell(.closed(.broken("")))
+        harness.receive(.closed(.broken("")))
         harness.passTime(to: harness.machine.deadline ?? 0)
         _ = harness.takeRequests()
         harness.greet()
@@ -220,8 +220,8 @@ import Wire
     @Test func aServersErrorIsReportedBeforeTheEnd() {
         var harness = MachineHarness()
         harness.connect()
-        harness.tell(.control(.error("Payload is too large.")))
-        harness.tell(.closed(.byPeer(code: 1009, reason: "")))
+        harness.receive(.control(.error("Payload is too large.")))
+        harness.receive(.closed(.byPeer(code: 1009, reason: "")))
         let reports = harness.takeReports()
         #expect(reports.first == .serverError("Payload is too large."))
         if case .disconnected? = reports.last {} else { Issue.record("\(reports)") }
@@ -229,7 +229,7 @@ import Wire
         harness.passTime(to: harness.machine.deadline ?? 0)
         harness.greet()
         _ = harness.takeReports()
-        for _ in 0..<100 { harness.tell(.control(.error(String(repeating: "x", count: 100_000)))) }
+        for _ in 0..<100 { harness.receive(.control(.error(String(repeating: "x", count: 100_000)))) }
         let errors = harness.takeReports()
         #expect(errors.count == 20)
         for case .serverError(let text) in errors { #expect(text.utf8.count < 1_100) }
@@ -239,15 +239,15 @@ import Wire
         var harness = MachineHarness()
         #expect(harness.machine.receivedBytes == 0)
         harness { $0.goOnline(now: $1) }
-        harness.tell("0")
+        harness.receive("0")
         #expect(harness.machine.receivedBytes == 3)
         harness.greet()
         let greeted = harness.machine.receivedBytes
         harness { $0.goOffline(now: $1) }
         // What an ended connection delivers has been received as well.
-        harness.tell(String(repeating: " ", count: 126))
-        harness.tell(String(repeating: " ", count: 65_536))
-        harness.tell(.progress)
+        harness.receive(String(repeating: " ", count: 126))
+        harness.receive(String(repeating: " ", count: 65_536))
+        harness.receive(.progress)
         #expect(harness.machine.receivedBytes == greeted + 130 + 65_546)
     }
 }
