@@ -74,7 +74,7 @@ class Rest:
             echo = {key: export(at(namespace.root, (*keys, *split_path(key)))) for key in data if not key.endswith(PRIORITY)}
         else:
             namespace.put(keys, data, by="REST")
-            echo = plain(at(namespace.root, keys)) if keys[-1:] != (PRIORITY,) else data
+            echo = export(at(namespace.root, keys)) if keys[-1:] != (PRIORITY,) else data
         return response(204) if request.params.get("print") == "silent" else _value(echo)
 
     def _judge(self, request: Request) -> str:

@@ -38,9 +38,9 @@ class Writes:
     """A seeded generator; the seed is part of a failing test's message. It knows what exists, from its own copy of the tree, and all
     its writes are valid. Server times differ between its copy and a server, and nothing else does."""
 
-    def __init__(self, seed: int, width: int = 60, long_strings: bool = True, odd: bool = True):
+    def __init__(self, seed: int, width: int = 60, long_strings: bool = True, odd: bool = True, timestamps: bool = True):
         self.seed, self.dice = seed, random.Random(seed)
-        self.width, self.long_strings, self.odd = width, long_strings, odd
+        self.width, self.long_strings, self.odd, self.timestamps = width, long_strings, odd, timestamps
         self.copy = Namespace("copy")
         self.copy.keeps_writes = False
         self.counts: Counter[str] = Counter()
@@ -127,7 +127,7 @@ class Writes:
 
     def _server_values(self):
         increment = {".sv": {"increment": self.dice.choice([1, -1, 5, 0.5, 2**53, 1e-300])}}
-        kind = self.dice.randrange(4)
+        kind = self.dice.randrange(4) if self.timestamps else 0
         if kind == 0:
             return "put", f"{self._record()}/total", increment
         if kind == 1:
