@@ -11,7 +11,8 @@ from harness.rest import Rest
 from harness.websocket_client import RealtimeClient
 
 from .database import Namespace
-from .tree import Node, at, split_path
+from .tree import Node, at, dump, split_path
+from .wire import segments
 
 NUMBERS = [0, 1, -1, 2, 10, 255, 2**31 - 1, 2**31, -2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -2**63, 9.3e18, 1.8446744073709552e19,
            1e21, 1e300, -1e300, 1e-300, 5e-324, 1.7976931348623157e308, -0.0, 0.1, -2.25, 1.5, 123456.789, 4.35]
@@ -207,8 +208,13 @@ class BySocket:
         self._asked: list[tuple[int, Operation]] = []
 
     def apply(self, operation: Operation):
-        number = self.client.ask("p" if operation.kind == "put" else "m", {"p": f"/{operation.path}", "d": operation.data})
-        self._asked.append((number, operation))
+        self.client.number += 1
+        message = {"t": "d", "d": {"r": self.client.number, "a": "p" if operation.kind == "put" else "m", "b": {
+            "p": f"/{operation.path}", "d": operation.data}}}
+        # Cut between characters: a client that cuts within a surrogate pair, as SDKs do, loses the character.
+        for piece in segments(dump(message)):
+            self.client.socket.send(piece.encode())
+        self._asked.append((self.client.number, operation))
         if len(self._asked) >= self._depth:
             self._settle(1)
 
