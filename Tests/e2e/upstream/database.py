@@ -105,7 +105,9 @@ class Namespace:
             else:
                 made[below] = build(resolve(value, at(self.root, place), now), len(place))
         befores = [self._before(listen, path, made) for listen in self._touched(path)]
-        for below, new in made.items():
+        # Nobody knows whether the service applies an update in the order of its text, of keys, or all at once. All at once: what one key
+        # fills is not emptied by another, and keeps its priority.
+        for below, new in sorted(made.items(), key=lambda change: 2 if change[0][-1:] == (PRIORITY,) else change[1] is None):
             self.root = assign(self.root, (*path, *below), new)
         self.count += 1
         results = {below: export(new) if isinstance(new, Node) else new for below, new in made.items()}
