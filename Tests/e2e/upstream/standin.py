@@ -217,9 +217,13 @@ class Standin:
         fresh = Settings(requires_auth=self.settings.requires_auth)
         self.set(**{field.name: getattr(fresh, field.name) for field in dataclasses.fields(Settings)})
 
-    def do(self, command: str, **options):
-        """Runs a command of `Misbehaviour` on all sessions that are alive."""
-        self.call(lambda: self.misbehaviour.run(command, **options))
+    def do(self, command: str, only: str | None = None, **options):
+        """Runs a command of `Misbehaviour` on all sessions that are alive, or on those of one namespace."""
+        self.call(lambda: self.misbehaviour.run(command, self.alive(only), **options))
+
+    def alive(self, ns: str | None = None) -> list[Session]:
+        """The sessions of all namespaces, or of one."""
+        return [one for one in list(self.sessions) if ns in (None, one.namespace.name)]
 
     # MARK: records
 
