@@ -47,6 +47,7 @@ class UpstreamProxy:
         self._server_port = server_port
         self._lock = threading.Lock()
         self._links: list[Link] = []
+        self._seconds = 2.0
         self._plan: collections.deque[tuple[str, int]] = collections.deque()
         self._frozen: set[str] = set()
         self._refuses = False
@@ -87,9 +88,13 @@ class UpstreamProxy:
             for link in self._links:
                 link.budget[direction] = size
 
-    def plan(self, cuts):
-        """Gives each connection to come one (direction, bytes), after which it is reset. Without any left, connections stay."""
+    def plan(self, cuts, seconds: float = 2):
+        """Gives each connection to come one (direction, bytes), after which it is reset. Without any left, connections stay.
+
+        A connection on which so many bytes do not pass within some seconds is reset then, so that a plan comes to its end.
+        """
         with self._lock:
+            self._seconds = seconds
             self._plan.extend(cuts)
 
     @property
@@ -156,9 +161,19 @@ class UpstreamProxy:
                 if self._plan:
                     direction, size = self._plan.popleft()
                     link.budget[direction] = size
+                    late = threading.Timer(self._seconds, self._reset_late, (link,))
+                    late.daemon = True
+                    late.start()
                 self._links.append(link)
             for direction in (UP, DOWN):
                 threading.Thread(target=self._pass_on, args=(link, direction), daemon=True).start()
+
+    def _reset_late(self, link: Link):
+        with self._lock:
+            is_due = link in self._links and any(size is not None for size in link.budget.values())
+        if is_due:
+            self.cuts += 1
+            link.reset()
 
     def _pass_on(self, link: Link, direction: str):
         source, sink = (link.client, link.server) if direction == UP else (link.server, link.client)
@@ -196,5 +211,8 @@ class UpstreamProxy:
 def random_cuts(dice, count: int, low: int = 1, high: int = 60_000):
     """So many (direction, bytes) for `plan`: half of them in the first 2,000 bytes, where handshakes and hashes are."""
     for _ in range(count):
-        size = dice.randrange(low, 2_000) if dice.random() < 0.5 else dice.randrange(low, high)
-        yield (UP if dice.random() < 0.25 else DOWN), size
+        if dice.random() < 0.25:
+            # A follower sends little: its request, its login and its hashes.
+            yield UP, dice.randrange(low, 1_500)
+        else:
+            yield DOWN, dice.randrange(low, 2_000 if dice.random() < 0.5 else high)
