@@ -8,9 +8,11 @@ from disclosure.worlds import NAMESPACES, RULES, World, make_worlds
 from harness import cli, process
 from harness.cluster import Cluster
 from harness.feeds import Feed
+from harness.follow import TUNE, Followed, is_known
 from harness.gateway import start_dev, start_serve
 from harness.mirrored import Mirrored
 from harness.scratch import scratch_directory
+from upstream.standin import Standin
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +129,26 @@ def two(serve, database_url, postgres):
 @pytest.fixture
 def mirrored(serve, database_url, scratch):
     return Mirrored(serve, database_url, scratch)
+
+
+@pytest.fixture(scope="session")
+def follows():
+    """Skips where the program does not follow upstreams."""
+    if not is_known():
+        pytest.skip("the program has no command `follow`")
+
+
+@pytest.fixture
+def upstream():
+    """A stand-in for the Realtime Database, for this test alone."""
+    with Standin() as standin:
+        yield standin
+
+
+@pytest.fixture
+def followed(follows, upstream, serve, scratch):
+    """A gateway that follows the stand-in once a test calls `begin`."""
+    return Followed(serve(tune=TUNE), upstream, upstream.credentials(scratch / "account.json"))
 
 
 @pytest.fixture(scope="module")
