@@ -42,7 +42,7 @@ final class UpstreamSession {
         self.tokens = tokens
         self.transport = transport
         self.check = check
-        var settings = FollowSettings(address).connection
+        var settings = FollowSettings(address, FollowTimes()).connection
         if !renews { settings.renewalMargin = Int64.min / 2 }
         machine = ConnectionMachine(settings, seed: UInt64.random(in: 0...UInt64.max))
     }

@@ -221,9 +221,8 @@ struct FollowSettings: Sendable {
     /// Maximum number and bytes of writes that are submitted and not committed.
     var maxInFlight = 1_000
     var maxBytesInFlight = 16 << 20
-    /// The pause after a message that can't be stored or that violates the protocol. Each attempt may load the whole tree.
+    /// See `FollowTimes`.
     var violationPause: Int64 = 600_000
-    /// The pause after a refused listen.
     var refusalPause: Int64 = 30_000
     /// The number of connections that may end over a payload before a part is split.
     var maxPayloadFailures = 2

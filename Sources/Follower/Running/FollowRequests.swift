@@ -48,7 +48,7 @@ final class FollowRequests: Sendable {
             case .some(nil): return
             case nil:
                 readRules(&tokens)
-                nextRules = Clock.monotonicMilliseconds + setup.tools.rulesPollMilliseconds
+                nextRules = Clock.monotonicMilliseconds + setup.tools.times.rulesPoll
             }
         }
     }

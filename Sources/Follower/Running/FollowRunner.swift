@@ -91,7 +91,7 @@ struct FollowLoop {
         before = setup.status
         logger = setup.logger.adding([("namespace", setup.namespace)])
         machine = FollowMachine(
-            FollowSettings(setup.upstream), plan: setup.status.parts.flatMap { FollowPlan(stored: $0) } ?? FollowPlan(),
+            FollowSettings(setup.upstream, setup.tools.times), plan: setup.status.parts.flatMap { FollowPlan(stored: $0) } ?? FollowPlan(),
             seed: UInt64.random(in: 0...UInt64.max))
     }
 

@@ -25,7 +25,7 @@ final class DatabaseServices: Sendable {
         init(_ options: ServiceOptions, _ webhookClient: HTTPClient) throws {
             self.options = options
             self.webhookClient = webhookClient
-            followTools = try FollowTools(webhookClient)
+            followTools = try FollowTools(webhookClient, options.follow)
             feedMemory = FeedMemory(bytes: options.feeds.allWindowsBytes)
             budget = TreeBudget(bytes: options.engine.treeMemoryBytes, pages: try options.makePageFile())
         }

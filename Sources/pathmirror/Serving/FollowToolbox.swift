@@ -8,10 +8,10 @@ extension FollowTools {
     private static let mostCredentialBytes = 64 * 1024
 
     /// - Parameter client: sends the requests to upstreams and token endpoints.
-    init(_ client: HTTPClient) throws(TLSError) {
+    init(_ client: HTTPClient, _ times: FollowTimes = FollowTimes()) throws(TLSError) {
         var settings = TransportSettings()
         settings.maxMessageBytes = 256 << 20
-        self.init(transport: try WebSocketTransport(settings), client: client) { file in
+        self.init(transport: try WebSocketTransport(settings), client: client, times: times) { file in
             try Files.read(file, maxBytes: Self.mostCredentialBytes)
         }
     }

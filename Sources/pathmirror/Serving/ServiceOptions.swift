@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import Follower
 import Gateway
 import Glibc
 import HTTPClient
@@ -33,6 +34,7 @@ struct ServiceOptions {
     var connection = LogConnection.Settings()
     var mirrors = MirrorSettings()
     var feeds = FeedSettings()
+    var follow = FollowTimes()
     var retention = RetentionSettings()
     var pages = Pages()
     /// Private addresses that webhooks may use.

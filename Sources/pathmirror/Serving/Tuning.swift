@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import Follower
 import Gateway
 import HTTPServer
 import Mirrors
@@ -51,6 +52,13 @@ struct Tuning {
             .count("max-sessions") { $0.gateway.maxSessions = $1 },
             .count("max-log-readers") { $0.gateway.maxLogReadings = $1 },
             .count("max-feed-waits") { $0.feeds.maxWaitingPulls = $1 },
+            .duration("follow-rules-poll") { $0.follow.rulesPoll = $1 },
+            .duration("follow-silence") { $0.follow.silence = $1 },
+            .duration("follow-first-retry") { $0.follow.firstRetry = $1 },
+            .duration("follow-longest-retry") { $0.follow.longestRetry = $1 },
+            .duration("follow-shutdown-retry") { $0.follow.shutdownRetry = $1 },
+            .duration("follow-violation-pause") { $0.follow.violationPause = $1 },
+            .duration("follow-refusal-pause") { $0.follow.refusalPause = $1 },
             .duration("log-poll") { $0.gateway.logPollMilliseconds = $1 },
             .duration("header-timeout") { $0.server.headerTimeoutMilliseconds = $1 },
             .duration("body-timeout") { $0.server.bodyTimeoutMilliseconds = $1 },
