@@ -257,8 +257,10 @@ def test_changed_rules_are_noticed(followed):
 
 def test_a_limit_of_bytes_stops_before_the_initial_load(followed):
     followed.standin.put("", {f"k{number}": "x" * 1000 for number in range(2000)})
-    followed.begin("--max-bytes-per-day", "200kB", is_live=False)
-    followed.following.wait_trouble("byte", "limit", "max")
+    refused = followed.following.command(
+        "add", followed.following.ns, "--upstream", followed.standin.url("shop"), "--credentials", followed.credentials,
+        "--max-bytes-per-day", "200kB")
+    assert refused.returncode == 1 and "--max-bytes-per-day" in refused.stderr
     assert followed.standin.bytes_out < 400_000 and followed.standin.requests("q") == []
 
 

@@ -95,6 +95,15 @@ def test_random_writes_with_cuts(proxied, scratch):
     agree(followed, messages)
 
 
+def without_priorities(value):
+    """A value of an export in the form in which feeds send it."""
+    if not isinstance(value, dict):
+        return value
+    if ".value" in value:
+        return value[".value"]
+    return {key: without_priorities(child) for key, child in value.items() if key != ".priority"}
+
+
 def agree(followed, messages: dict[str, list]):
     """What two feeds told, and what a mirror holds, is what the upstream has."""
     tree = followed.standin.export() or {}
@@ -107,7 +116,8 @@ def agree(followed, messages: dict[str, list]):
             else:
                 held[key] = normal(message["value"])
         wanted = tree.get(name)
-        wanted = {key: value for key, value in wanted.items() if key != ".priority"} if isinstance(wanted, dict) and ".value" not in wanted else {}
+        wanted = without_priorities(wanted)
+        wanted = wanted if isinstance(wanted, dict) else {}
         assert exact(held) == exact(wanted), f"seed {SEED}: feed {name}"
     wait_until(lambda: sql.rows(followed.url, "select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0], "the mirror", 60)
     log = Log()
@@ -207,9 +217,13 @@ def test_changed_leaves_bring_their_parts_only(proxied):
 
 def test_a_cut_within_the_initial_data_brings_nothing_of_it(proxied):
     followed, proxy = proxied
+    # The command and polls of rules use the proxy as well.
+    followed.begin("--keep-rules", upstream=proxy.url())
+    followed.following.pause()
+    wait_until(lambda: followed.following.status()["state"] == "paused", "the pause")
     followed.standin.put("customers", large(5000))
     proxy.plan([(DOWN, 300_000)])
-    followed.begin(upstream=proxy.url(), is_live=False)
+    followed.following.resume()
     wait_until(lambda: proxy.cuts == 1, "the cut", 40)
     assert followed.rest.value() is None
     followed.wait_equal(60)
@@ -235,8 +249,12 @@ def test_an_upstream_that_has_gone_back_to_a_backup(proxied):
 def test_a_follower_is_told_where_a_missing_credential_is(follows, serve, upstream, scratch):
     """An upstream that nobody may read: the state says so, and nothing spins."""
     followed = Followed(serve(tune=TUNE), upstream, upstream.credentials(scratch / "account.json"))
+    refused = followed.following.command("add", "other", "--upstream", upstream.url("nothing"), "--credentials", scratch / "none.json")
+    assert refused.returncode == 1 and "none.json" in refused.stderr
+    followed.begin()
+    followed.following.pause()
     upstream.account.mode = "refuse"
-    followed.begin(is_live=False)
+    followed.following.resume()
     followed.following.wait_trouble("credential", "account", "token", "auth")
     time.sleep(3)
     assert len(upstream.account.token_requests) < (60 if TUNE else 8)

@@ -58,9 +58,12 @@ def test_a_token_endpoint_that_is_down(followed):
 
 @pytest.mark.parametrize("mode", ["garbage", "silent", "refuse"])
 def test_token_endpoints_that_answer_nonsense(followed, mode):
+    followed.begin()
     followed.standin.account.mode = mode
+    followed.standin.account.lifetime = 1
+    followed.following.pause()
     followed.standin.put("a", 1)
-    followed.begin(is_live=False)
+    followed.following.resume()
     if mode != "silent" or TUNE:
         followed.following.wait_trouble()
     time.sleep(1)
@@ -103,8 +106,9 @@ def test_a_redirect_of_a_living_connection(followed):
 
 
 def test_redirects_without_an_end(followed):
+    followed.begin()
     followed.standin.set(redirects_sockets=True, redirects_rest=True, redirect_to=f"127.0.0.1:{followed.standin.port}")
-    followed.begin(is_live=False)
+    followed.standin.do("cut")
     followed.following.wait_trouble()
     time.sleep(3)
     assert sockets(followed.standin) < 60 and len(followed.standin.http) < 120, "it spins"
@@ -170,8 +174,9 @@ def test_listens_that_are_refused(followed, status):
 def test_rest_that_is_refused(followed, status):
     """Rules cannot be read: the data comes along all the same, or the state says why not."""
     followed.standin.put("a", 1)
+    followed.begin()
     followed.standin.set(rest_status=status)
-    followed.begin(is_live=False)
+    followed.standin.do("cut")
     time.sleep(2)
     assert len(followed.standin.http) < (100 if TUNE else 20), "it spins"
     followed.standin.behave()
@@ -204,9 +209,10 @@ def test_a_slow_trickle_is_no_silence(followed):
 
 def test_an_upstream_that_is_not_there(followed):
     with UpstreamProxy(followed.standin.port) as proxy:
+        followed.begin(upstream=proxy.url())
         proxy.refuse()
+        proxy.cut()
         followed.standin.put("a", 1)
-        followed.begin(upstream=proxy.url(), is_live=False)
         followed.following.wait_trouble()
         proxy.refuse(False)
         followed.wait_equal(60)

@@ -16,8 +16,8 @@ from upstream.standin import Standin
 from upstream.writes import Direct, Writes, run
 
 SEED = int(os.environ.get("PATHMIRROR_E2E_SEED", "0")) or random.randrange(1 << 30)
-# More than a follower needs beyond its tree.
-MEMORY = 200 << 20
+# A message has at most 256 MiB. A follower holds its segments and, while it combines them, the whole message.
+MEMORY = 600 << 20
 ENORMOUS = [
     ("announce_segments", {"count": 999_999, "pieces": 20}), ("announce_segments", {"count": 999_999, "pieces": 20_000}), ("announce_frame", {"size": 16 << 30}),
     ("announce_frame", {"size": (1 << 63) - 1}), ("announce_frame", {"size": (1 << 64) - 1}), ("deep_tree", {"depth": 100_000}), ("deep_tree", {"depth": 33}),

@@ -62,8 +62,9 @@ struct ServiceAccount: Sendable {
 /// An access token of a service account.
 struct AccessToken: Sendable {
     let text: Secret<String>
+    /// The time until which requests use the token: five minutes before it expires, or after three quarters of a short life.
     /// Milliseconds since 1970.
-    let expiresAt: Int64
+    let renewsAt: Int64
 
     /// Parses the token endpoint's answer (RFC 6749, section 5.1).
     init(_ body: [UInt8], now: Int64) throws(FollowError) {
@@ -77,6 +78,7 @@ struct AccessToken: Sendable {
         case .number(let value) where value.isFinite && abs(value) < 1e9: seconds = Int64(value)
         default: break
         }
-        expiresAt = now + min(max(seconds, 0), 1 << 30) * 1_000
+        let life = min(max(seconds, 0), 1 << 30) * 1_000
+        renewsAt = now + max(life - 300_000, life / 4 * 3)
     }
 }

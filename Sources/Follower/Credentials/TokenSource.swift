@@ -31,7 +31,7 @@ struct TokenSource {
         case .fixed(let credential): return credential
         case .account(let account):
             let now = Clock.unixMilliseconds
-            if !isForced, let current, current.expiresAt - now > 60_000 {
+            if !isForced, let current, now < current.renewsAt {
                 return UpstreamCredential(current.text, isBearer: true)
             }
             let token = try requestToken(account, now: now)

@@ -118,17 +118,20 @@ public enum FollowState: Sendable, Equatable {
     public var message: String? {
         switch self {
         case .connecting, .authenticating, .synchronizing, .following, .paused: nil
-        case .waiting(let reason): "\(reason). The gateway connects again by itself."
+        case .waiting(let reason): "\(Self.sentence(reason)) The gateway connects again by itself."
         case .unauthenticated(let reason):
-            "\(reason). Check the file of credentials, the token endpoint and the clock of the gateway."
+            "\(Self.sentence(reason)) Check the file of credentials, the token endpoint and the clock of the gateway."
         case .denied(let reason):
-            "\(reason). Grant the account roles/firebasedatabase.viewer, or let the upstream's rules read the root."
+            "\(Self.sentence(reason)) Grant the account roles/firebasedatabase.viewer, or let the upstream's rules read the root."
         case .shutDown(let reason):
             "The upstream asked its clients not to connect again (\(reason)). Check the project and the database's location."
-        case .invalid(let reason): "\(reason). The gateway connects again later, and then compares everything."
-        case .tooLarge(let reason): "\(reason). Move the value to smaller children in the upstream."
-        case .overBudget(let reason): "\(reason). Raise --max-bytes-per-day, or wait for the next day (UTC)."
-        case .databaseAway(let reason): "\(reason). The gateway continues by itself once PostgreSQL commits."
+        case .invalid(let reason): "\(Self.sentence(reason)) The gateway connects again later, and then compares everything."
+        case .tooLarge(let reason): "\(Self.sentence(reason)) Move the value to smaller children in the upstream."
+        case .overBudget(let reason): "\(Self.sentence(reason)) Raise --max-bytes-per-day, or wait for the next day (UTC)."
+        case .databaseAway(let reason): "\(Self.sentence(reason)) The gateway continues by itself once PostgreSQL commits."
         }
     }
+
+    /// Returns a reason as a sentence with one period at its end.
+    private static func sentence(_ reason: String) -> String { reason.hasSuffix(".") ? reason : reason + "." }
 }

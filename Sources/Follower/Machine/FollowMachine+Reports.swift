@@ -19,7 +19,7 @@ extension FollowMachine {
         case .signInFailed(let failure, _):
             enter(.unauthenticated(reason: "The upstream refused the credential: \(text(failure))"))
         case .tokenMissing(let reason):
-            effects.append(.log(.tokenMissing(reason)))
+            if state == .following { effects.append(.log(.tokenMissing(reason))) }
             if !connection.isConnected || state != .following { enter(.unauthenticated(reason: reason)) }
         case .shutDown(let reason): enter(.shutDown(reason: reason))
         case .note(let text): effects.append(.log(.note(text)))
@@ -54,24 +54,22 @@ extension FollowMachine {
     }
 
     private mutating func ended(_ reason: String, now: Int64) {
-        effects.append(.log(.disconnected(reason: reason)))
-        let wasSynchronizing = parts.values.contains { if case .synchronizing = $0 { true } else { false } }
+        if !isSuspending { effects.append(.log(.disconnected(reason: reason))) }
+        // The upstream sends the data of the parts in order.
+        let unfinished = plan.parts.first { if case .synchronizing = parts[$0] { true } else { false } }
         for part in plan.parts { parts[part] = .waiting }
         listens = []
         differing = []
-        oversized = []
-        if wasSynchronizing, hasPayloadError || reason.blamesSize {
-            payloadFailures += 1
-            if payloadFailures >= settings.maxPayloadFailures, let part = plan.parts.first { splitLater(part) }
+        if let part = unfinished, hasPayloadError || reason.blamesSize {
+            let count = payloadFailures?.part == part ? (payloadFailures?.count ?? 0) + 1 : 1
+            payloadFailures = (part, count)
+            if count >= settings.maxPayloadFailures {
+                payloadFailures = nil
+                oversized.append(part)
+            }
         }
         hasPayloadError = false
-        if resumesAt == nil, !isAuthProblem { enter(.waiting(reason: reason)) }
-    }
-
-    /// Asks for the tree, with which a part is split.
-    private mutating func splitLater(_ part: FollowPart) {
-        payloadFailures = 0
-        oversized.append(part)
+        if !isSuspending, resumesAt == nil, !isAuthProblem { enter(.waiting(reason: reason)) }
     }
 
     // MARK: Data
@@ -126,6 +124,9 @@ extension FollowMachine {
         guard path == part.path, !part.isRange else {
             return violation("the upstream sent ranges at \(path) for a listen at \(part)", now: now)
         }
+        guard RangeMerge.areInOrder(merges) else {
+            return violation("the upstream sent ranges out of order", now: now)
+        }
         parts[part] = .synchronizing(RangeMerge.apply(merges, to: node))
     }
 
@@ -133,7 +134,7 @@ extension FollowMachine {
         guard let part, case .synchronizing(let node) = parts[part] else { return }
         parts[part] = .answered(node)
         differing.append(part)
-        payloadFailures = 0
+        if payloadFailures?.part == part { payloadFailures = nil }
     }
 
     private mutating func refused(_ part: FollowPart?, _ failure: RequestFailure, now: Int64) {
@@ -144,8 +145,9 @@ extension FollowMachine {
         if failure.status == .tooBig {
             oversized.append(part)
         } else {
-            relistens[part] = now + settings.refusalPause
-            enter(.denied(reason: "The upstream refused to send \(part) (\(text(failure)))"))
+            refuse(
+                part, .denied(reason: "The upstream refused to send \(part) (\(text(failure)))"),
+                after: settings.refusalPause, now: now)
         }
     }
 

@@ -162,7 +162,7 @@ extension FollowMachine {
                 case .indivisible: "\(part) is larger than the upstream sends at once, and has no children to split"
                 case .tooManyParts: "The upstream refuses parts of every size"
                 }
-            suspend(.tooLarge(reason: reason), until: now + settings.violationPause, now: now)
+            refuse(part, .tooLarge(reason: reason), after: settings.violationPause, now: now)
         }
     }
 
@@ -178,8 +178,10 @@ extension FollowMachine {
     mutating func keysFailed(_ part: FollowPart, _ reason: String, now: Int64) {
         guard asked == part else { return }
         asked = nil
-        relistens[part] = now + settings.refusalPause
-        enter(.tooLarge(reason: "\(part) is larger than the upstream sends at once, and its keys are unknown: \(reason)"))
+        refuse(
+            part,
+            .tooLarge(reason: "\(part) is larger than the upstream sends at once, and its keys are unknown: \(reason)"),
+            after: settings.refusalPause, now: now)
     }
 }
 

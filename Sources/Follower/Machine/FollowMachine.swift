@@ -24,6 +24,8 @@ struct FollowMachine: Sendable {
     var effects: [FollowEffect] = []
     var plan: FollowPlan
     var state = FollowState.connecting
+    /// The last problem that was logged since the follower followed. Attempts to connect repeat it.
+    private var lastProblem: FollowState?
 
     /// The parts' progress on the present connection.
     var parts: [FollowPart: Progress] = [:]
@@ -54,10 +56,14 @@ struct FollowMachine: Sendable {
 
     /// The time at which a suspended follower connects again.
     var resumesAt: Int64?
-    /// The time at which a refused listen is sent again, and the part.
+    /// The parts whose listens were refused, and the times at which they are sent again. The connection has forgotten them.
     var relistens: [FollowPart: Int64] = [:]
-    /// Consecutive connections that ended before the first part was synchronized, after the upstream complained about sizes.
-    var payloadFailures = 0
+    /// The reason of the last refusal.
+    var refusal: FollowState?
+    /// Whether this machine itself is ending the connection.
+    var isSuspending = false
+    /// The part at whose data consecutive connections ended with a complaint about sizes, and their number.
+    var payloadFailures: (part: FollowPart, count: Int)?
     var hasPayloadError = false
     var counts = FollowCounts()
 
@@ -111,14 +117,17 @@ struct FollowMachine: Sendable {
     /// Ends the connection. Submitted writes are still answered.
     mutating func stop(now: Int64) {
         resumesAt = nil
+        isSuspending = true
         connection.goOffline(now: now)
         drain(now: now)
     }
 
     /// Ends the connection, and connects again at a time; nil for never.
     mutating func suspend(_ state: FollowState, until time: Int64?, now: Int64) {
+        isSuspending = true
         connection.goOffline(now: now)
         drain(now: now)
+        isSuspending = false
         resumesAt = time
         enter(state)
     }
@@ -203,15 +212,31 @@ struct FollowMachine: Sendable {
 
     mutating func enter(_ new: FollowState) {
         guard new != state else { return }
-        let hadProblem = state.message != nil && state.name == new.name
         state = new
-        if new.message != nil, !hadProblem { effects.append(.log(.problem(new))) }
+        if new == .following { lastProblem = nil }
+        guard new.message != nil, new != lastProblem else { return }
+        lastProblem = new
+        effects.append(.log(.problem(new)))
+    }
+
+    /// Sends a refused part's listen again after a pause. The other parts continue.
+    mutating func refuse(_ part: FollowPart, _ state: FollowState, after pause: Int64, now: Int64) {
+        relistens[part] = now + pause
+        refusal = state
+        enter(state)
     }
 
     /// Updates the state of an open connection from its parts.
     mutating func updateState() {
-        let isLive = parts.values.allSatisfy { if case .live = $0 { true } else { false } }
-        if isLive, !isRecovering { enter(.following) } else if !isRecovering { enter(.synchronizing) }
+        guard !isRecovering else { return }
+        if parts.values.allSatisfy({ if case .live = $0 { true } else { false } }) {
+            refusal = nil
+            enter(.following)
+        } else if let refusal, !relistens.isEmpty {
+            enter(refusal)
+        } else {
+            enter(.synchronizing)
+        }
     }
 }
 

@@ -69,6 +69,8 @@ extension FollowSettings {
         connection.shortTokenLife = 600_000
         connection.retriesAfterShutdown = times.shutdownRetry
         connection.silence = times.silence
+        // An idle upstream sends nothing, but answers pings.
+        connection.pingWhenIdle = times.silence / 2
         connection.firstRetry = times.firstRetry
         connection.longestRetry = times.longestRetry
         self.init(connection)

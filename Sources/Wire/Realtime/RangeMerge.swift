@@ -64,6 +64,19 @@ public struct RangeMerge: Sendable, Equatable {
         writer.endObject()
     }
 
+    /// Whether the ranges are in order and do not overlap, as a server sends them.
+    public static func areInOrder(_ ranges: [RangeMerge]) -> Bool {
+        var last: Path?
+        for (index, range) in ranges.enumerated() {
+            if index > 0 {
+                guard let last, let start = range.start, order(last, start) <= 0 else { return false }
+            }
+            if let start = range.start, let end = range.end, order(start, end) > 0 { return false }
+            last = range.end
+        }
+        return true
+    }
+
     /// Compares paths by component in key order; a prefix sorts before the longer path.
     static func order(_ left: Path, _ right: Path) -> Int {
         order(left.keys, right.keys)

@@ -3,6 +3,7 @@
 The names of states and of members of `--json` are in one place here, as they were not fixed when this was written.
 """
 
+import http.client
 import json
 import os
 
@@ -111,7 +112,11 @@ class Followed:
     def wait_equal(self, patience: float = PATIENCE):
         """Waits until the gateway's tree is the upstream's, to the last bit of a number, and its hash is."""
         def look():
-            answer = self.admin.get(format="export")
+            try:
+                answer = self.admin.get(format="export")
+            except (OSError, http.client.HTTPException):
+                # The gateway may just have been replaced by another one on the same port.
+                return False
             return answer.status == 200 and exact(answer.json()) == exact(self.standin.export(ns=self.upstream_ns))
 
         wait_until(look, "the tree to be the upstream's", patience, 0.05)

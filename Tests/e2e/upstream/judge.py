@@ -56,7 +56,8 @@ def judge(entries: list[tuple[int, str, str]], hashes: list[str]) -> dict:
     places: dict[str, list[int]] = {}
     for index, digest in enumerate(hashes):
         places.setdefault(digest, []).append(index)
-    possible, before, figures = {-1}, "", {"upstream": 0, "resync": 0, "skipped": 0}
+    # An empty namespace already has the trees of an empty upstream.
+    possible, before, figures = {-1, *places.get("", [])}, "", {"upstream": 0, "resync": 0, "skipped": 0}
     for seq, op, digest in entries:
         assert op in ("upstream", "resync"), f"entry {seq} has the operation {op}"
         assert digest == "" or digest in places, f"entry {seq} ({op}) left a tree that the upstream never had"
