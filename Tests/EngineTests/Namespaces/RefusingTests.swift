@@ -13,17 +13,17 @@ import Tree
     private static let rules = RulesVersion(seq: 3, set: .denyAll)
 
     /// - Parameter isRefused: Nil for a request that needs the namespace.
-    private func ask(_ who: String, _ isRefused: Bool?) -> Bool {
+    private func ask(_ caller: String, _ isRefused: Bool?) -> Bool {
         let refusal = isRefused.map { isRefused in
             EarlyRefusal { [answers] rules in
                 guard isRefused else { return false }
-                answers.withLock { $0.append("\(who) refused by \(rules.seq)") }
+                answers.withLock { $0.append("\(caller) refused by \(rules.seq)") }
                 return true
             }
         }
         return table.request("n", unless: refusal) { [answers] result in
             let what = if case .success = result { "has it" } else { "failed" }
-            answers.withLock { $0.append("\(who) \(what)") }
+            answers.withLock { $0.append("\(caller) \(what)") }
         }
     }
 

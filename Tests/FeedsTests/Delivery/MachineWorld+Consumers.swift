@@ -83,7 +83,7 @@ extension MachineWorld {
 
     func acknowledge() {
         guard let position = anyPosition() else { return }
-        let consumer = who(position)
+        let consumer = holder(position)
         let wasRetry = failedMessage(position)?.state == .retry
         let wasAdopted = machine.isAdopted(position)
         checkTrust(position)
@@ -124,7 +124,7 @@ extension MachineWorld {
 
     func reject() {
         guard let position = anyPosition() else { return }
-        reject(position, by: who(position))
+        reject(position, by: holder(position))
     }
 
     func reject(_ position: FeedPosition, by consumer: String?) {
@@ -148,7 +148,7 @@ extension MachineWorld {
 
     func extend() {
         guard let position = anyPosition() else { return }
-        let consumer = who(position)
+        let consumer = holder(position)
         // Not longer than an owner waits that takes over the feed.
         let milliseconds = 1 + Int64(random.below(Int(settings.ackDeadlineMilliseconds)))
         let wasAdopted = machine.isAdopted(position)
@@ -163,7 +163,7 @@ extension MachineWorld {
     }
 
     /// Usually returns the consumer that holds the message.
-    private func who(_ position: FeedPosition) -> String? {
+    private func holder(_ position: FeedPosition) -> String? {
         switch random.below(6) {
         case 0: nil
         case 1: random.pick(Self.consumers)
