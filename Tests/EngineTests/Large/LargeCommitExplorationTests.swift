@@ -22,7 +22,7 @@ import Testing
             LargeWorld(after: 1, .init(losses: 2, harmless: 2, conflicting: 1, special: 1, refusals: 1, deadlines: 1))),
         Scenario(
             "a namespace that follows an upstream",
-            LargeWorld(behind: 1, .init(losses: 2, harmless: 2, follows: 2, deadlines: 1))),
+            LargeWorld(after: 1, .init(losses: 2, harmless: 2, follows: 2, deadlines: 1))),
         Scenario(
             "a history that changes",
             LargeWorld(after: 2, .init(losses: 2, harmless: 2, rolledBack: 2, deadlines: 1, stops: 1))),

@@ -125,10 +125,10 @@ import Tree
         let file = try PageFile(in: directory, mostBytes: 1 << 30, logger) { fatalError($0) }
         let pages = TreePages(file, MemoryTotal(budget: 1 << 20))
         var pager = TreePager(pages)
-        let compressed = pager.batch(Self.tree(1))
+        let pagedOut = pager.pageOut(Self.tree(1))
         let world = World(bytes: 2 << 20)
-        #expect(world.look([compressed, Self.tree(2)], idle: [0, 1]) == [1])
-        #expect(world.budget.total.bytes == compressed.heapBytesOfTree + NamespaceMemory.bytesBesidesTree)
+        #expect(world.look([pagedOut, Self.tree(2)], idle: [0, 1]) == [1])
+        #expect(world.budget.total.bytes == pagedOut.heapBytesOfTree + NamespaceMemory.bytesBesidesTree)
     }
 
     /// Checks that nothing is counted without separate trees.
