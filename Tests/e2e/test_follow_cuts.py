@@ -219,8 +219,7 @@ def test_a_cut_within_the_initial_data_brings_nothing_of_it(proxied):
     followed, proxy = proxied
     # The command and polls of rules use the proxy as well.
     followed.begin("--keep-rules", upstream=proxy.url())
-    followed.following.pause()
-    wait_until(lambda: followed.following.status()["state"] == "paused", "the pause")
+    followed.following.pause(followed.standin)
     followed.standin.put("customers", large(5000))
     proxy.plan([(DOWN, 300_000)])
     followed.following.resume()
@@ -252,7 +251,7 @@ def test_a_follower_is_told_where_a_missing_credential_is(follows, serve, upstre
     refused = followed.following.command("add", "other", "--upstream", upstream.url("nothing"), "--credentials", scratch / "none.json")
     assert refused.returncode == 1 and "none.json" in refused.stderr
     followed.begin()
-    followed.following.pause()
+    followed.following.pause(upstream)
     upstream.account.mode = "refuse"
     followed.following.resume()
     followed.following.wait_trouble("credential", "account", "token", "auth")

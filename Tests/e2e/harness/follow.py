@@ -52,8 +52,11 @@ class Following:
         """The finished command: 0 and "equal at SEQ", or 1 and the paths that differ."""
         return self.command("verify", self.ns, patience=patience)
 
-    def pause(self):
+    def pause(self, standin=None):
+        """Pauses following; with a stand-in, waits until the follower has disconnected."""
         self.run("pause", self.ns)
+        if standin is not None:
+            wait_until(lambda: not standin.sessions, "the follower to disconnect")
 
     def resume(self):
         self.run("resume", self.ns)
@@ -109,17 +112,31 @@ class Followed:
             self.following.wait_live()
         return self
 
-    def wait_equal(self, patience: float = PATIENCE):
-        """Waits until the gateway's tree is the upstream's, to the last bit of a number, and its hash is."""
+    def wait_equal(self, patience: float = PATIENCE, without_priorities_of=()):
+        """Waits until the gateway's tree is the upstream's, to the last bit of a number, and its hash is.
+
+        The priorities of some paths may differ; then no hash is compared.
+        """
+        def seen(tree):
+            for path in without_priorities_of:
+                node = tree
+                for key in filter(None, path.split("/")):
+                    node = node.get(key) if isinstance(node, dict) else None
+                if isinstance(node, dict):
+                    node.pop(".priority", None)
+            return exact(tree)
+
         def look():
             try:
                 answer = self.admin.get(format="export")
             except (OSError, http.client.HTTPException):
                 # The gateway may just have been replaced by another one on the same port.
                 return False
-            return answer.status == 200 and exact(answer.json()) == exact(self.standin.export(ns=self.upstream_ns))
+            return answer.status == 200 and seen(answer.json()) == seen(self.standin.export(ns=self.upstream_ns))
 
         wait_until(look, "the tree to be the upstream's", patience, 0.05)
+        if without_priorities_of:
+            return
         with RealtimeClient(self.gateway.port, ns=self.following.ns) as client:
             client.ok("gauth", {"cred": SECRET})
             assert client.listen("/", hash=self.standin.hash(ns=self.upstream_ns)) is None, "the hashes differ"
