@@ -48,5 +48,12 @@ begin
     if exists (select from pg_roles where rolname = 'pathmirror_gateway') then
         grant select, insert, update, delete on pathmirror.follow to pathmirror_gateway;
     end if;
+    -- What is read with each namespace; the rest is in the view follow_status.
+    if exists (select from pg_roles where rolname = 'pathmirror_reader') then
+        grant select (namespace_id, keep_rules) on pathmirror.follow to pathmirror_reader;
+    end if;
+    if exists (select from pg_roles where rolname = 'pathmirror_writer') then
+        grant select (namespace_id, keep_rules) on pathmirror.follow to pathmirror_writer;
+    end if;
 end
 $$;

@@ -703,6 +703,7 @@ begin
             pathmirror.node, pathmirror.placement, pathmirror.placement_version, pathmirror.retention,
             pathmirror.retention_look, pathmirror.retention_run, pathmirror.snapshot, pathmirror.snapshot_chunk
             to pathmirror_reader;
+        grant select (namespace_id, keep_rules) on pathmirror.follow to pathmirror_reader;
     end if;
 end
 $$;
@@ -715,6 +716,7 @@ begin
             pathmirror.large_write, pathmirror.log, pathmirror.log_part, pathmirror.namespace, pathmirror.node,
             pathmirror.snapshot, pathmirror.snapshot_chunk
             to pathmirror_writer;
+        grant select (namespace_id, keep_rules) on pathmirror.follow to pathmirror_writer;
     end if;
 end
 $$;

@@ -4,6 +4,7 @@ public import Tree
 ///
 ///     batch                                  transaction of `LogConnection.commit`
 ///     -------------------------------------  ------------------------------------------------------------------
+///     follow                                 follow: moves the position of the upstream messages, sets batch = id
 ///     expectedHead = S, expectedBatch, id    namespace: moves the head from S to S + n, sets last_batch = id
 ///     records (n of them)                    log: rows S + 1 to S + n, each with batch_id = id
 ///     names, writers                         named_write: records the names as done
@@ -13,9 +14,10 @@ public import Tree
 ///
 /// Moving the head locks the namespace's row until the transaction commits. The batches of all gateways therefore form
 /// one sequence per namespace. A transaction that fails writes nothing.
-/// Three failures have outcomes of their own: the head is not S, or the entry at S belongs to a batch other than
+/// Five failures have outcomes of their own: the head is not S, or the entry at S belongs to a batch other than
 /// `expectedBatch` (`headMoved`); another gateway has executed or changed a claimed session's operations
-/// (`alreadyClaimed`); a named write was done before (`alreadyDone`).
+/// (`alreadyClaimed`); a named write was done before (`alreadyDone`); the namespace follows an upstream, and the batch
+/// has no right to write to it (`following`) or does not continue the committed messages (`superseded`).
 ///
 /// If the connection is lost during the commit, `findBatch` looks for the id in the log at S + 1.
 public struct Batch: Sendable {

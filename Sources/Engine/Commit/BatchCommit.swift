@@ -172,8 +172,12 @@ struct BatchCommit {
     private mutating func evaluate(at timestamp: Int64?) throws(LogStoreError) -> CommitMachine.Event {
         let snapshot = progress.base ?? namespace.snapshot
         let timestamp = timestamp ?? Clock.unixMilliseconds
-        let messages = UpstreamMessages(following: namespace.following, superseded: progress.superseded)
+        var messages = UpstreamMessages(following: namespace.following, superseded: progress.superseded)
         var evaluation = evaluation(of: snapshot, at: timestamp, messages)
+        if evaluation.isMixed {
+            messages = UpstreamMessages(following: .upstream, superseded: progress.superseded)
+            evaluation = self.evaluation(of: snapshot, at: timestamp, messages)
+        }
         // A write that was executed when it first arrived may be refused now. (A batch on an unpublished base cannot
         // query the connection: see `isToBeSentAhead`.)
         if progress.base == nil, !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames)

@@ -3,7 +3,7 @@ public import Runtime
 
 /// The engine's settings; every field has a default.
 public struct EngineSettings: Sendable {
-    /// The gateway's program, such as `0.2.0-dev+4ba6e39d01f2, schema 28`. Other programs read it in `pg_stat_activity`.
+    /// The gateway's program, such as `0.2.0-dev+4ba6e39d01f2, schema 29`. Other programs read it in `pg_stat_activity`.
     public var program = ""
     /// Threads that commit, each with a connection. Namespaces commit in parallel; the batches of one namespace commit
     /// in sequence.

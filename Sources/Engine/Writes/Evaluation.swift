@@ -54,6 +54,13 @@ struct Evaluation {
     /// The right that the batch needs in a namespace that follows an upstream.
     var follow: FollowPass? { FollowPass(messages.accepted, hasOwnRules: hasOwnRules) }
 
+    /// Whether the batch has upstream messages and writes of clients, because this gateway did not know that the
+    /// namespace follows. Such a batch must not be sent: the right of the messages would commit the other writes.
+    var isMixed: Bool {
+        guard messages.following == .nothing, let accepted = messages.accepted else { return false }
+        return Int64(records.count) != accepted.upto - accepted.after
+    }
+
     mutating func apply(_ write: Write) {
         if let mark = write.upstream, !messages.isNext(mark) { return outcomes.append(.failed(.superseded)) }
         if let name = write.name, let fate = fate(of: name) {

@@ -55,8 +55,10 @@ struct Responder: Sendable {
 
     /// Returns the error text for clients. Details are for operators only.
     private static func publicText(_ error: EngineError) -> String {
-        if case .unavailable = error { return "The database is unavailable. Try again later." }
-        return error.description
+        switch error {
+        case .unavailable, .superseded: "The database is unavailable. Try again later."
+        default: error.description
+        }
     }
 
     /// Answers a CORS preflight request.

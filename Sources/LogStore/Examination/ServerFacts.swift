@@ -221,7 +221,7 @@ extension LogConnection {
 
 /// The programs that serve a database, recognized by the names of their connections.
 public struct GatewayFacts: Sendable, Equatable {
-    /// How many gateways there are of each program, such as `0.2.0-dev+4ba6e39d01f2, schema 28`; "" counts those without a
+    /// How many gateways there are of each program, such as `0.2.0-dev+4ba6e39d01f2, schema 29`; "" counts those without a
     /// program name.
     public var programs: [String: Int64] = [:]
 

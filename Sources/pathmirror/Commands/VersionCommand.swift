@@ -21,7 +21,7 @@ struct VersionCommand: Command {
             ]).line)
     }
 
-    /// `0.2.0-dev+4ba6e39d01f2, schema 28`.
+    /// `0.2.0-dev+4ba6e39d01f2, schema 29`.
     static func program(commit: String?) -> String {
         "\(version)\(commit.map { "+\($0)" } ?? ""), schema \(Migrations.newest)"
     }

@@ -56,7 +56,7 @@ import Tree
         #expect(Self.told(evaluation) == ["read-only", "11", "read-only", "12", "read-only"])
         #expect(evaluation.records.map(\.operation) == [.upstream, .upstream])
         #expect(evaluation.follow == FollowPass(.init(fence: Self.fence, after: 3, upto: 5)))
-        #expect(evaluation.root == (try JSONParser.parse("{\"a\":1,\"m\":5}")))
+        #expect(try evaluation.root == JSONParser.parse("{\"a\":1,\"m\":5}"))
     }
 
     /// A client without permission learns nothing about the namespace.
@@ -64,8 +64,8 @@ import Tree
         let user = Write(
             .set(Path(splitting: "x"), .int(2)), operation: .set, byteCount: 8,
             auth: AuthContext(auth: try JSONParser.parse("{\"uid\":\"u\"}")))
-        #expect(Self.told(try Self.evaluated(.upstream, [user, Self.client("x")])) == ["denied", "read-only"])
-        #expect(Self.told(try Self.evaluated(.nothing, [user, Self.client("x")])) == ["denied", "11"])
+        #expect(try Self.told(Self.evaluated(.upstream, [user, Self.client("x")])) == ["denied", "read-only"])
+        #expect(try Self.told(Self.evaluated(.nothing, [user, Self.client("x")])) == ["denied", "11"])
     }
 
     /// The check for the newest state is an update of nothing.
@@ -98,6 +98,16 @@ import Tree
             .upstream, [Self.message(1), Self.message(2, "none/.priority"), Self.message(3), Self.message(2)])
         #expect(Self.told(evaluation) == ["11", "refused", "superseded", "superseded"])
         #expect(evaluation.follow == FollowPass(.init(fence: Self.fence, after: 0, upto: 1)))
+    }
+
+    @Test func mixedBatchesAreNoticed() throws {
+        #expect(try Self.evaluated(.nothing, [Self.client("x"), Self.message(1)]).isMixed)
+        #expect(try Self.evaluated(.nothing, [Self.message(1), Self.message(2), Self.client("x")]).isMixed)
+        for following in [Following.nothing, .upstream] {
+            #expect(try !Self.evaluated(following, [Self.message(1), Self.message(2)]).isMixed)
+            #expect(try !Self.evaluated(following, [Self.client("x")]).isMixed)
+        }
+        #expect(try !Self.evaluated(.upstream, [Self.client("x"), Self.message(1)]).isMixed)
     }
 
     @Test func messagesOfAReplacedFenceFail() throws {

@@ -54,8 +54,36 @@ import Tree
         }
     }
 
+    /// Clients' writes that wait together with messages, while the engine does not know yet that the namespace follows.
+    @Test func messagesCarryNoOtherWrites() throws {
+        try withFollowed { url, _, namespace, _ in
+            let holder = try PostgresConnection(url.withApplicationName("psql"))
+            defer { holder.close() }
+            try holder.executeScript("begin; select 1 from pathmirror.namespace where name = 'test' for update")
+            let sink = CollectingSink()
+            namespace.submit(Self.message(1), to: sink, token: 0)
+            #expect(try oneWaitsForALock(url))
+            for token in 1..<20 as Range<UInt64> {
+                let isMessage = token % 2 == 0
+                let write = isMessage ? Self.message(Int64(token / 2) + 1) : .set("client/\(token)", .int(1))
+                namespace.submit(write, to: sink, token: token)
+            }
+            try holder.executeScript("rollback")
+            let outcomes = try #require(sink.all(20))
+            for (token, outcome) in outcomes {
+                #expect(token % 2 == 0 ? outcome.committedSeq != nil : outcome.failure == .readOnly, "\(token)")
+            }
+            let stored = try StoredState(url)
+            #expect(stored.root[Path(splitting: "client")].isNull)
+            stored.check(equals: [namespace])
+        }
+    }
+
     @Test func theStateIsKnownAtLoadAndFromThePeriodicCheck() throws {
-        try withFollowed({ settings, _ in settings.pollMilliseconds = 20 }) { url, engine, namespace, connection in
+        try withFollowed {
+            settings, _ in
+            settings.pollMilliseconds = 20
+        } _: { url, _, namespace, connection in
             #expect(eventually { namespace.isFollowing })
             let other = try TestEngine(url)
             defer { other.stop() }
@@ -153,7 +181,10 @@ import Tree
     }
 
     @Test func largeWrites() throws {
-        try withFollowed({ settings, _ in settings.largeWriteRows = 100 }) { url, engine, namespace, connection in
+        try withFollowed {
+            settings, _ in
+            settings.largeWriteRows = 100
+        } _: { url, engine, namespace, connection in
             let wide = Node(children: (0..<500).map { (Key("k\($0)"), Node.int(Int64($0))) })
             // The engine does not know yet that the namespace follows.
             #expect(namespace.write(Write.set("big", wide).overtakable)?.failure == .readOnly)

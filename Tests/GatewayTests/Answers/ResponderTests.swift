@@ -49,6 +49,7 @@ import Wire
         arguments: [
             (EngineError.unknownNamespace("x"), 404, nil), (.unavailable("host 10.0.0.1 port 5432"), 503, 1),
             (.overloaded, 503, 1), (.stopping, 503, 1), (.outcomeUnknown, 503, 1), (.corrupt("row 7"), 500, nil),
+            (.readOnly, 405, nil), (.superseded, 503, 1),
         ] as [(EngineError, Int, Int?)])
     func errorsOfTheEngine(_ error: EngineError, _ status: Int, _ retryAfter: Int?) throws {
         let (answer, _) = try answer { $0.respond(error, to: $1) }

@@ -27,6 +27,8 @@ enum ErrorSources {
         let engine = texts(
             ["outcomeUnknown", "moving", "overloaded", "stopping"], of: "description", of: "EngineError",
             in: "Sources/Engine/Common/EngineError.swift")
+        let readOnly = texts(
+            ["readOnly"], of: "description", of: "EngineError", in: "Sources/Engine/Common/EngineError.swift")
         func feed(_ names: String...) -> [String] { texts(names, of: "description", of: "FeedError", in: feedErrors) }
         // The mistakes of rules and definitions name a line and a column.
         let mistakes = "…:…: …"
@@ -45,6 +47,13 @@ enum ErrorSources {
             .init(status: "400", file: "Sources/Gateway/Settings/RulesHandler.swift", code: ""): [mistakes],
             .init(status: "503", file: "Sources/Gateway/Shared/Responder.swift", code: "publicText(error"):
                 engine + ["The database is unavailable. Try again later."],
+            .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
+            .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
+                code: "error.description"): readOnly,
+            .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
+                code: "EngineError.readOnly.description"): readOnly,
             .init(
                 status: "failure", file: "Sources/Gateway/Realtime/RealtimeSession+Listens.swift",
                 code: "RESTError.missingIndex(query.index,at:path.message"): [

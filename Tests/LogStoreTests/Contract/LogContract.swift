@@ -162,7 +162,7 @@ final class PostgresContract: LogContract {
         guard try connection.lockHeadForLarge(batch.namespace) == batch.expectedHead else {
             return connection.unlockHead()
         }
-        try connection.commitLarge(batch, large: number, parts: Int32(parts.count))
+        _ = try connection.commitLarge(batch, large: number, parts: Int32(parts.count))
     }
 
     func setRules(_ namespace: Int64, _ source: String) throws -> Int64 {

@@ -101,7 +101,12 @@ import Tree
             let names = Set((0..<rows.columnCount).compactMap { rows.columnName($0) })
             #expect(rows.rowCount == 1 && names.isSuperset(of: ["namespace", "state", "upstream", "lag_milliseconds"]))
             #expect(names.isDisjoint(with: ["fence", "batch", "credentials"]))
-            #expect(throws: PostgresError.self) { try connection.sql.execute("select fence from pathmirror.follow") }
+            #expect(try connection.namespace(named: "shop")?.following == .upstream)
+            for column in ["fence", "credentials"] {
+                #expect(throws: PostgresError.self) {
+                    try connection.sql.execute("select \(column) from pathmirror.follow")
+                }
+            }
         }
     }
 
