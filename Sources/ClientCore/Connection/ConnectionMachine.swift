@@ -272,8 +272,8 @@ extension ConnectionMachine {
 }
 
 extension ConnectionMachine {
-    /// Tells the machine that the owner leaves received data unprocessed for a while, so that the transport stops
-    /// reading, or that it continues. Meanwhile the machine does not take the silence for the server's.
+    /// Notes that the owner leaves received data unprocessed for a while, so that the transport stops reading, or that
+    /// the owner continues. Meanwhile the machine does not take the silence for the server's.
     public mutating func setReadingPaused(_ isPaused: Bool, now: Int64) {
         guard let open = connection, open.isReadingPaused != isPaused else { return }
         connection?.isReadingPaused = isPaused

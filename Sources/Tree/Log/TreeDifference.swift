@@ -1,7 +1,7 @@
 /// The changes that turn one tree into another.
 ///
-/// Applied together with `Node.replacing(_:)`, they make exactly the new tree. Leaves are equal if the store can't tell
-/// them apart: `0` and `-0` differ, and so do an integer and a double of the same value, which have different texts.
+/// Applied together with `Node.replacing(_:)`, they make exactly the new tree. Leaves are equal if the store can't distinguish
+/// them: `0` and `-0` differ, and so do an integer and a double of the same value, which have different texts.
 public enum TreeDifference {
     /// Returns the changes in the order of their steps (`ApplicationOrder`), and by path within a step. No path is at or
     /// below another, except that a priority may come with changes of its node's children.
