@@ -76,6 +76,8 @@ public enum MetricReading: Sendable {
     case counts([(String, Int)])
     /// Seconds for each value of the family's label.
     case secondsByLabel([(String, Double)])
+    /// A share, from 0 to 1 or above, for each value of the family's label.
+    case ratiosByLabel([(String, Double)])
     case histogram(Histogram)
 }
 
@@ -97,7 +99,8 @@ public struct MetricsText {
         case .count(let count): text += "\(name) \(count)\n"
         case .seconds(let seconds): text += "\(name) \(seconds)\n"
         case .counts(let counts): for (value, count) in counts { sample(name, label, value, "\(count)") }
-        case .secondsByLabel(let all): for (value, seconds) in all { sample(name, label, value, "\(seconds)") }
+        case .secondsByLabel(let all), .ratiosByLabel(let all):
+            for (value, number) in all { sample(name, label, value, "\(number)") }
         case .histogram(let histogram): buckets(name, histogram)
         }
     }

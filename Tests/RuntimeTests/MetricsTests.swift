@@ -76,6 +76,7 @@ import Testing
         text.write("cs", .counter, "By k.", label: "k", .counts([("x", 9)]))
         text.write("s", .gauge, "Seconds.", .seconds(0.25))
         text.write("ss", .gauge, "By l.", label: "l", .secondsByLabel([("a", 3)]))
+        text.write("rs", .gauge, "Shares.", label: "l", .ratiosByLabel([("a", 0.5)]))
         text.write("none", .gauge, "Nothing.", label: "l", .counts([]))
         #expect(
             text.text == """
@@ -98,6 +99,9 @@ import Testing
                 # HELP ss By l.
                 # TYPE ss gauge
                 ss{l="a"} 3.0
+                # HELP rs Shares.
+                # TYPE rs gauge
+                rs{l="a"} 0.5
                 # HELP none Nothing.
                 # TYPE none gauge
 

@@ -41,6 +41,8 @@ public final class FollowService: Sendable {
 public struct FollowReport: Sendable {
     public let namespace: String
     public let status: FollowStatus
+    /// The number of bytes after which the follower stops for the rest of the day, or nil without a limit.
+    public let maxBytesPerDay: Int64?
 }
 
 /// Keeps the claims of a gateway's followers: the thread that reports their status, which is their heartbeat, and takes over
@@ -74,7 +76,12 @@ final class FollowSupervisor: Sendable {
     }
 
     var reports: [FollowReport] {
-        running.withLock { $0.values.map { FollowReport(namespace: $0.setup.namespace, status: $0.status) } }
+        running.withLock { running in
+            running.values.map {
+                FollowReport(
+                    namespace: $0.setup.namespace, status: $0.status, maxBytesPerDay: $0.setup.maxBytesPerDay)
+            }
+        }
     }
 
     func stop() { isStopping.broadcast { $0 = true } }
@@ -198,7 +205,8 @@ final class FollowSupervisor: Sendable {
             running.withLock { $0[record.namespaceID] = runner }
             runner.begin()
             logger.notice(
-                "this gateway follows the upstream", [("namespace", record.namespace), ("upstream", "\(setup.upstream)")])
+                "this gateway follows the upstream",
+                [("namespace", record.namespace), ("upstream", "\(setup.upstream)")])
         } catch {
             var status = record.status
             status.state = FollowState.invalid(reason: "").name

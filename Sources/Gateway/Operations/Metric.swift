@@ -20,7 +20,7 @@ struct Metric: Sendable {
         Group(title: "Requests and listeners", metrics: clients),
         Group(title: "Connections", metrics: connections), Group(title: "Bounds", metrics: bounds),
         Group(title: "Retention", metrics: retention), Group(title: "Mirrors", metrics: mirrors),
-        Group(title: "Feeds", metrics: feeds),
+        Group(title: "Feeds", metrics: feeds), Group(title: "Followers", metrics: followers),
     ]
 
     /// The name without the prefix `pathmirror_`.
@@ -83,6 +83,16 @@ extension Metric {
     ) -> Metric {
         Metric(name: name, kind: .gauge, label: label, help: help, action: action) {
             read($0).map { .secondsByLabel($0) }
+        }
+    }
+
+    /// A share of a limit for each value of a label.
+    static func ratios(
+        _ name: String, by label: String, _ help: String, action: String,
+        _ read: @escaping @Sendable (MetricSources) -> [(String, Double)]?
+    ) -> Metric {
+        Metric(name: name, kind: .gauge, label: label, help: help, action: action) {
+            read($0).map { .ratiosByLabel($0) }
         }
     }
 

@@ -8,6 +8,8 @@ import Tree
 struct MetricSources {
     /// Maximum number of feeds with series of their own, in the order of their names. It limits the size of a page.
     static let mostFeeds = 1_000
+    /// Maximum number of followers with series of their own, in the order of their namespaces.
+    static let mostFollowers = 1_000
 
     /// Counters of the engines of all databases.
     var engine = EngineMetrics()
@@ -26,6 +28,8 @@ struct MetricSources {
     var mirrors: [MirrorFacts] = []
     /// The feeds that this gateway runs, by name, at most `mostFeeds`.
     var feeds: [FeedFacts] = []
+    /// The followers that this gateway runs, by namespace.
+    var followers: [FollowerFacts] = []
     var retention = RetentionFacts()
     /// The longest stall of each measured thread.
     var stalls: [(thread: String, seconds: Double)] = []
@@ -47,6 +51,7 @@ struct MetricSources {
         certificateExpiresAt = report.certificateExpiresAt
         mirrors = report.mirrors.filter { $0.state != "elsewhere" }
         feeds = Self.shown(report.feeds)
+        followers = report.followers.sorted { $0.namespace < $1.namespace }
         retention = report.retention
         stalls = (report.stallMeters + all.flatMap(\.engine.stallMeters)).map {
             ($0.name, Double($0.longest) / 1_000_000_000)
@@ -68,6 +73,20 @@ struct MetricSources {
     /// Returns a number of each mirror; nil without mirrors.
     func ofMirrors<Number>(_ number: (MirrorFacts) -> Number) -> [(String, Number)]? {
         mirrors.isEmpty ? nil : mirrors.map { ("\($0.namespace)/\($0.name)", number($0)) }
+    }
+
+    /// Returns a number of each of the first `mostFollowers` followers that has one; nil if none has one.
+    func ofFollowers<Number>(_ number: (FollowerFacts) -> Number?) -> [(String, Number)]? {
+        let all = followers.prefix(Self.mostFollowers).compactMap { facts in
+            number(facts).map { (facts.namespace, $0) }
+        }
+        return all.isEmpty ? nil : all
+    }
+
+    /// Returns the number of followers in each state, by the name of the state; nil without followers.
+    var followersByState: [(String, Int)]? {
+        let counts = Dictionary(followers.map { ($0.state, 1) }, uniquingKeysWith: +)
+        return counts.isEmpty ? nil : counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     /// Returns a number of the server; nil without TLS.

@@ -8,20 +8,22 @@ public struct ServerReport: Sendable {
     public var certificateExpiresAt: Int64?
     public var mirrors: [MirrorFacts]
     public var feeds: [FeedFacts]
+    public var followers: [FollowerFacts]
     public var retention: RetentionFacts
     /// The stall meters of the event loops.
     public var stallMeters: [StallMeter]
 
     public init(
         server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
-        mirrors: [MirrorFacts] = [], feeds: [FeedFacts] = [], retention: RetentionFacts = RetentionFacts(),
-        stallMeters: [StallMeter] = []
+        mirrors: [MirrorFacts] = [], feeds: [FeedFacts] = [], followers: [FollowerFacts] = [],
+        retention: RetentionFacts = RetentionFacts(), stallMeters: [StallMeter] = []
     ) {
         self.stallMeters = stallMeters
         self.server = server
         self.certificateExpiresAt = certificateExpiresAt
         self.mirrors = mirrors
         self.feeds = feeds
+        self.followers = followers
         self.retention = retention
     }
 }
@@ -92,4 +94,35 @@ public struct FeedFacts: Sendable {
         self.deadLetters = deadLetters
         self.holdsBackMilliseconds = holdsBackMilliseconds
     }
+}
+
+/// The metrics of a follower that this gateway runs.
+public struct FollowerFacts: Sendable {
+    public let namespace: String
+    /// The name of the state, as in `follow status`.
+    public let state: String
+    /// The time from the arrival of the last message to its commit; nil before the first message.
+    public let lagMilliseconds: Milliseconds?
+    /// Counted since the namespace began to follow, by all gateways.
+    public let receivedBytes: Int64
+    public let entries: Int64
+    public let resyncs: Int64
+    /// The bytes received today (UTC), as a share of the daily limit; nil without a limit.
+    public let dailyLimitRatio: Double?
+
+    public init(
+        namespace: String, state: String, lagMilliseconds: Milliseconds?, receivedBytes: Int64, entries: Int64,
+        resyncs: Int64, dailyLimitRatio: Double?
+    ) {
+        self.namespace = namespace
+        self.state = state
+        self.lagMilliseconds = lagMilliseconds
+        self.receivedBytes = receivedBytes
+        self.entries = entries
+        self.resyncs = resyncs
+        self.dailyLimitRatio = dailyLimitRatio
+    }
+
+    /// Whether the namespace receives the upstream's messages.
+    var isUp: Bool { state == "following" }
 }

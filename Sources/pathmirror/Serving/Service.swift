@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import Follower
 import Gateway
 import HTTPClient
 import HTTPServer
@@ -180,6 +181,7 @@ final class Service {
             certificateExpiresAt: server?.settings.tls?.expiresAt,
             mirrors: all.flatMap { $0.mirrors.reports.map(facts) },
             feeds: all.flatMap { $0.feeds.figures.map { FeedFacts($0) } },
+            followers: all.flatMap { $0.followers.reports.map { FollowerFacts($0, at: Clock.unixMilliseconds) } },
             retention: RetentionFacts(
                 dropped: retention.reduce(0) { $0 + $1.droppedEntries.current },
                 failures: retention.reduce(0) { $0 + $1.failures.current },
@@ -204,6 +206,26 @@ extension FeedFacts {
             lagMilliseconds: Milliseconds(status.lagSeconds * 1_000), heldMessages: report.map { Int64($0.held) } ?? 0,
             acknowledged: status.acknowledged, redelivered: status.redelivered, deadLetters: status.deadLetters,
             holdsBackMilliseconds: Milliseconds(status.holdsBackSeconds * 1_000))
+    }
+}
+
+extension FollowerFacts {
+    /// Converts the report of a follower into the units of the metrics.
+    ///
+    /// - Parameter now: milliseconds since 1970.
+    init(_ report: FollowReport, at now: Int64) {
+        let status = report.status
+        self.init(
+            namespace: report.namespace, state: status.state, lagMilliseconds: status.lagMilliseconds,
+            receivedBytes: status.received, entries: status.entries, resyncs: status.resyncs,
+            dailyLimitRatio: report.maxBytesPerDay.map { Double(status.received(onDayOf: now)) / Double(max(1, $0)) })
+    }
+}
+
+extension FollowStatus {
+    /// The bytes that were received on the day (UTC) of a time in milliseconds since 1970, if it is the last day with bytes.
+    func received(onDayOf now: Int64) -> Int64 {
+        receivedOn == String(Timestamp.iso8601(unixMilliseconds: now).prefix(10)) ? receivedToday : 0
     }
 }
 

@@ -76,6 +76,11 @@ import Testing
                 namespace: "n", name: "f", isUp: true, lagMilliseconds: 1, heldMessages: 2, acknowledged: 3,
                 redelivered: 4, deadLetters: 5, holdsBackMilliseconds: 6)
         ]
+        sources.followers = [
+            FollowerFacts(
+                namespace: "n", state: "following", lagMilliseconds: 5, receivedBytes: 6, entries: 7, resyncs: 1,
+                dailyLimitRatio: 0.5)
+        ]
         sources.stalls = [("loop-0", 0.25)]
         let lines = Metric.page(sources).split(separator: "\n")
         for metric in Self.all {
