@@ -1,6 +1,6 @@
 import Postgres
 
-/// The state of gateways, mirrors and feeds as they report it in the database.
+/// The state of gateways, mirrors, feeds and followers as they report it in the database.
 public struct WorkFacts: Sendable, Equatable {
     public struct Reader: Sendable, Equatable {
         public let namespace: String
@@ -24,6 +24,34 @@ public struct WorkFacts: Sendable, Equatable {
         }
     }
 
+    public struct Follower: Sendable, Equatable {
+        public let namespace: String
+        /// The state in the view `follow_status`.
+        public let state: String
+        /// The problem and its remedy, as the follower reported them last.
+        public let message: String?
+        /// The time in seconds since the state began.
+        public let stateSeconds: Int64
+        /// The time in seconds since the last message of the upstream.
+        public let silentSeconds: Int64
+        public let receivedToday: Int64
+        /// Nil without a limit.
+        public let maxBytesPerDay: Int64?
+
+        public init(
+            namespace: String, state: String, message: String?, stateSeconds: Int64, silentSeconds: Int64,
+            receivedToday: Int64, maxBytesPerDay: Int64?
+        ) {
+            self.namespace = namespace
+            self.state = state
+            self.message = message
+            self.stateSeconds = stateSeconds
+            self.silentSeconds = silentSeconds
+            self.receivedToday = receivedToday
+            self.maxBytesPerDay = maxBytesPerDay
+        }
+    }
+
     public var namespaces: Int64 = 0
     /// Some of the namespaces without rules of their own: none were set, or they were removed.
     public var withoutRules: [String] = []
@@ -35,12 +63,13 @@ public struct WorkFacts: Sendable, Equatable {
     public var silentGateways: Int64 = 0
     public var mirrors: [Reader] = []
     public var feeds: [Reader] = []
+    public var followers: [Follower] = []
 
     public init() {}
 }
 
 extension LogConnection {
-    /// Reads the state of namespaces, gateways, mirrors and feeds.
+    /// Reads the state of namespaces, gateways, mirrors, feeds and followers.
     public func workFacts() throws(LogStoreError) -> WorkFacts {
         try translated { () throws(PostgresError) in
             var facts = WorkFacts()
@@ -74,8 +103,28 @@ extension LogConnection {
             facts.silentGateways = try gateways.int64(0, 1)
             facts.mirrors = try readers("errors + unkept_errors", "0", "pathmirror.mirror_status")
             facts.feeds = try readers("dead_letters", "holds_back_seconds", "pathmirror.feed_status")
+            facts.followers = try followers()
             return facts
         }
+    }
+
+    private func followers() throws(PostgresError) -> [WorkFacts.Follower] {
+        let rows = try postgres.execute(
+            """
+            select namespace, state, message, extract(epoch from now() - coalesce(state_since, created_at))::bigint,
+                extract(epoch from now() - coalesce(last_message_at, created_at))::bigint, received_today, max_bytes_per_day
+            from pathmirror.follow_status order by namespace
+            """)
+        var found: [WorkFacts.Follower] = []
+        for row in 0..<rows.rowCount {
+            found.append(
+                .init(
+                    namespace: try rows.string(row, 0), state: try rows.string(row, 1),
+                    message: rows.isNull(row, 2) ? nil : try rows.string(row, 2), stateSeconds: try rows.int64(row, 3),
+                    silentSeconds: try rows.int64(row, 4), receivedToday: try rows.int64(row, 5),
+                    maxBytesPerDay: rows.isNull(row, 6) ? nil : try rows.int64(row, 6)))
+        }
+        return found
     }
 
     private func readers(

@@ -128,8 +128,8 @@ struct DatabaseVisit {
     private var connectionsEach: Int {
         let engine = options?.engine ?? EngineSettings()
         let feeds = options?.feeds ?? FeedSettings()
-        // Tail, resuming streams, sessions, large writes, watch; mirrors' watch; feeds' watch, writer, reads, changes, trees; retention.
-        return engine.committers + engine.logReaders + engine.loaders + feeds.readers + 12
+        // Tail, resuming streams, sessions, large writes, watch; mirrors' watch; feeds' watch, writer, reads, changes, trees; retention; followers.
+        return engine.committers + engine.logReaders + engine.loaders + feeds.readers + 13
     }
 
     private static func freeBytes(_ facts: StorageFacts) -> Int64? {

@@ -7,7 +7,7 @@ import Runtime
 struct DoctorCommand: Command {
     static let specification = CommandSpecification(
         "doctor",
-        "checks the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if it finds a problem",
+        "checks the databases, the schema, rights, clocks, replication, disk, mirrors, feeds, followers and a gateway's options; exits 1 if it finds a problem",
         options: [
             .init("config", "FILE", "the gateway's options, as a file for 'pathmirror serve --config'"),
             .init("gateway", "URL[,URL…]", "URLs of gateways, whose readiness is checked"), DatabaseLocator.urlOption,

@@ -1,12 +1,13 @@
 import LogStore
 
-/// Judges gateways, namespaces, mirrors and feeds by their recorded state. Pure.
+/// Judges gateways, namespaces, mirrors, feeds and followers by their recorded state. Pure.
 enum WorkDiagnosis {
     /// The lag from which a reader of the log is reported.
     static let longLagSeconds: Int64 = 300
 
     static func findings(_ facts: WorkFacts, hasRulesFile: Bool) -> [Finding] {
         namespaces(facts, hasRulesFile: hasRulesFile) + gateways(facts) + mirrors(facts) + feeds(facts)
+            + FollowDiagnosis.findings(facts.followers)
     }
 
     private static func namespaces(_ facts: WorkFacts, hasRulesFile: Bool) -> [Finding] {
