@@ -8,13 +8,13 @@ import Testing
     static let names = Commands.all.map { $0.specification.name }
 
     @Test func everyCommandIsThereOnce() {
-        #expect(Self.names.count == 67)
+        #expect(Self.names.count == 74)
         #expect(Set(Self.names).count == Self.names.count)
         let groups = Set(Self.names.compactMap { $0.split(separator: " ").first.map(String.init) })
         #expect(
             groups == [
                 "dev", "serve", "migrate", "import", "export", "log", "replay", "diff", "rules", "token", "mirror",
-                "feed", "retention", "namespace", "database", "doctor", "help", "completions", "man", "version",
+                "feed", "follow", "retention", "namespace", "database", "doctor", "help", "completions", "man", "version",
             ])
     }
 
@@ -115,7 +115,7 @@ import Testing
         ("nonsense", ""), ("logs", " Did you mean \"log\"?"), ("", ""), ("LOG", " Did you mean \"log\"?"),
         ("--nonsense", ""),
         ("sevre", " Did you mean \"serve\"?"), ("verify", " Did you mean \"log verify\"?"),
-        ("rm", " Did you mean \"retention rm\", \"feed rm\", \"namespace rm\" or \"database rm\"?"),
+        ("rm", " Did you mean \"retention rm\", \"feed rm\", \"follow rm\" or \"namespace rm\"?"),
         ("--verison", " Did you mean \"version\"?"),
     ]) func unknown(_ word: String, _ question: String) throws {
         let run = try pathmirror([word])

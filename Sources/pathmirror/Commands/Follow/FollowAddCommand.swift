@@ -1,6 +1,4 @@
-import Follower
 import LogStore
-import Rules
 import Runtime
 
 /// Makes a namespace follow an upstream, after checking that it can.
@@ -24,62 +22,33 @@ struct FollowAddCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let address = try FollowOptions.address(arguments)
-        let credentials = FollowOptions.chosenCredentials(arguments)
-        let keepsRules = arguments.has("keep-rules")
-        let most = try arguments.size("max-bytes-per-day", in: 1...Int.max).map { Int64($0) }
+        let follower = NewFollower(
+            namespace: name, upstream: try FollowOptions.address(arguments),
+            credentials: FollowOptions.chosenCredentials(arguments), keepsRules: arguments.has("keep-rules"),
+            maxBytesPerDay: try arguments.size("max-bytes-per-day", in: 1...Int.max).map { Int64($0) })
         let connection = try FollowOptions.connection(arguments, console, "follow")
         defer { connection.close() }
-        try FollowOptions.withTools { tools in
-            var check = UpstreamCheck(address, credentials, tools)
-            _ = try check.access()
-            if !keepsRules { try checkRules(&check, console) }
-            if let most {
-                let estimate = try check.estimate()
-                guard estimate <= most else {
-                    throw CommandFailure(
-                        "The upstream has about \(ByteCount.text(estimate)), more than --max-bytes-per-day. Nothing was changed.")
-                }
-            }
-        }
-        let added = try connection.addFollow(
-            namespace: name, upstream: address.description, credentials: credentials.stored, keepRules: keepsRules,
-            maxBytesPerDay: most, replaces: arguments.has("replace"))
+        try follower.check(console)
+        let added = try follower.add(connection, replaces: arguments.has("replace"))
         switch added {
         case .added: break
         case .alreadyFollows:
             throw CommandFailure(
-                "Namespace \"\(name)\" already follows an upstream. To follow another one: pathmirror follow rm \(name)")
+                "Namespace \"\(name)\" already follows an upstream. To follow another one: pathmirror follow rm \(name)"
+            )
         case .hasData:
             throw CommandFailure(
-                "Namespace \"\(name)\" has data. Use another namespace, or add --replace to replace its data by the upstream's.")
+                "Namespace \"\(name)\" has data. Use another namespace, or add --replace to replace its data by the upstream's."
+            )
         }
         guard !arguments.has("json") else {
             return console.write(
                 JSONOutput.object([
-                    "namespace": .text(name), "upstream": .text(address.description), "keepRules": .bool(keepsRules),
+                    "namespace": .text(name), "upstream": .text(follower.upstream.description),
+                    "keepRules": .bool(follower.keepsRules),
                 ]).line)
         }
-        console.write("Namespace \"\(name)\" follows \(address). Clients can now only read it.")
+        console.write("Namespace \"\(name)\" follows \(follower.upstream). Clients can now only read it.")
         console.write("See its progress: pathmirror follow status. To end it: pathmirror follow rm \(name)")
-    }
-
-    private static func checkRules(_ check: inout UpstreamCheck, _ console: Console) throws {
-        let source: [UInt8]
-        do {
-            source = try check.rules()
-        } catch FollowError.refused(let status, _, let reason) {
-            throw CommandFailure(
-                "The upstream's rules can't be read with these credentials (status \(status): \(reason)). Add --keep-rules to keep "
-                    + "rules of your own, or grant the account roles/firebasedatabase.viewer.")
-        }
-        do throws(RulesError) {
-            for warning in try RuleSet(json: source, keepsWarnings: true).warnings {
-                console.error("pathmirror: warning: rules \(warning)")
-            }
-        } catch {
-            throw CommandFailure(
-                "The upstream's rules have parts that can't be evaluated here:\n\(error)\nAdd --keep-rules to keep rules of your own.")
-        }
     }
 }

@@ -18,9 +18,10 @@ struct DevCommand: Command {
             .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
             .init("import", "FILE", "a JSON export to load into the namespace before serving"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
-        ] + ServiceOptions.options,
+        ] + DevFollowing.options + ServiceOptions.options,
         firstOptions: [
-            .init(title: "Data", names: ["data", "ns", "import"]), .init(title: "Access", names: ["rules"]),
+            .init(title: "Data", names: ["data", "ns", "import", "follow", "credentials"]),
+            .init(title: "Access", names: ["rules"]),
             .init(title: "Network", names: ["port"]), .init(title: "Operation", names: ["config"]),
         ])
 
@@ -29,6 +30,7 @@ struct DevCommand: Command {
         let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
         let namespace = try NamespaceOptions.checked(arguments["ns"] ?? "default")
         options.gateway.defaultNamespace = namespace
+        let following = try DevFollowing(arguments, namespace)
         trustThisMachine(&options, arguments, port)
         let denials = DenialNotices()
         options.gateway.onDenial = { denials.note($0) }
@@ -52,6 +54,8 @@ struct DevCommand: Command {
             logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
         }
         if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
+        try following?.begin(connection, console)
+        let followed = try connection.follow(namespace)
         let placement = PlacementMap()
         try placement.look(connection, isNew: true)
         if placement.database(of: namespace) == nil { _ = try connection.namespace(named: namespace, creating: true) }
@@ -59,7 +63,10 @@ struct DevCommand: Command {
 
         let service = try whileListening(at: port) { try Service(options, url: cluster.url, placement: placement) }
         defer { service.stop() }
-        greet(service, options, cluster, console)
+        greet(service, options, console)
+        let address = service.addresses.first?.description ?? ""
+        console.write(followed.map { DevFollowing.greeting($0, address, arguments) } ?? firstRequests(address))
+        console.write("\n  \(cluster.psqlCommand)")
         while !console.signals.isTerminationWanted(milliseconds: 200) {
             denials.log(cluster.url, arguments, logger)
             guard !cluster.isRunning else { continue }
@@ -70,27 +77,24 @@ struct DevCommand: Command {
         }
     }
 
-    /// Prints the gateway's addresses and first commands.
-    private static func greet(
-        _ service: Service, _ options: ServiceOptions, _ cluster: PostgresCluster, _ console: Console
-    ) {
-        let address = service.addresses.first?.description ?? ""
-        console.write("pathmirror: ready on http://\(address)")
+    /// Prints the gateway's addresses.
+    private static func greet(_ service: Service, _ options: ServiceOptions, _ console: Console) {
+        console.write("pathmirror: ready on http://\(service.addresses.first?.description ?? "")")
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
         if !options.hasRulesFile, service.tlsAddresses.contains(where: { IPAddress($0.host)?.isLoopback == false }) {
             options.logger.notice(
                 "remote clients can only access namespaces that have their own rules, or authenticate as administrators"
             )
         }
-        console.write(
-            """
+    }
 
-              curl -X PUT -d '{"name":"Ada"}' http://\(address)/users/1.json
-              curl http://\(address)/users.json
-              curl -N -H 'Accept: text/event-stream' http://\(address)/users.json
+    private static func firstRequests(_ address: String) -> String {
+        """
 
-              \(cluster.psqlCommand)
-            """)
+          curl -X PUT -d '{"name":"Ada"}' http://\(address)/users/1.json
+          curl http://\(address)/users.json
+          curl -N -H 'Accept: text/event-stream' http://\(address)/users.json
+        """
     }
 
     private static func trustThisMachine(_ options: inout ServiceOptions, _ arguments: ParsedArguments, _ port: Int) {
