@@ -145,8 +145,7 @@ let package = Package(
         target(
             "Follower",
             [
-                "LogStore", "ClientCore", "WebSocketClient", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto", "JSONText",
-                "Postgres", "TLS", "Runtime",
+                "LogStore", "ClientCore", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto", "Postgres", "Runtime",
             ]),
 
         // Durable consumers of the log: what is pulled, streamed, and sent to webhooks and other engines.

@@ -2,6 +2,8 @@
 enum LogEventSections {
     /// Parts of messages with the anchor of their section. The first part that a message contains applies.
     private static let anchors: [(part: String, anchor: String)] = [
+        ("the follower", "pathmirrorfollowerdoesnotfollow"), ("the upstream", "pathmirrorfollowerdoesnotfollow"),
+        ("too large for one listen", "pathmirrorfollowerdoesnotfollow"),
         ("LOST ENTRIES that a feed", "pathmirrorentrieslost"), ("LOST ENTRIES that a mirror", "pathmirrorentrieslost"),
         ("DATABASE HAS LOST", "pathmirrorentrieslost"), ("has lost its lease", "pathmirrorgatewaydown"),
         ("without its synchronous standby", "pathmirrorcommitsunanswered"),

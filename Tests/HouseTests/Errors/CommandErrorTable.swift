@@ -10,7 +10,7 @@ enum CommandErrorTable {
         let rows: [String: (code: String, cause: String, fix: String)]
     }
 
-    static let types = [logStore, replay, undo, mirrors, feeds, tls, server]
+    static let types = [logStore, replay, undo, mirrors, feeds, followers, tls, server]
 
     private static let logStore = ErrorType(
         title: "The database and its log", name: "LogStoreError", file: "Sources/LogStore/LogStoreError.swift",
@@ -185,6 +185,38 @@ enum CommandErrorTable {
             ),
         ])
 
+    private static let followers = ErrorType(
+        title: "Upstream databases", name: "FollowError", file: "Sources/Follower/FollowError.swift",
+        rows: [
+            "invalidUpstream": (
+                "upstream_invalid", "The URL does not name a database; the text has the reason.", "Correct the URL."
+            ),
+            "invalidCredentials": (
+                "upstream_credentials", "The file can't be read, or has another form.",
+                "Name a service account's JSON file, or a file with one token or secret, in `--credentials`."
+            ),
+            "noToken": (
+                "upstream_no_token", "The token endpoint is unreachable, or refuses the service account.",
+                "Check the network path, the account's key, and the clock of this machine."
+            ),
+            "refused": (
+                "upstream_refused", "The account may not read what the text names.",
+                "Grant the account `roles/firebasedatabase.viewer`; `pathmirror follow probe` shows what it may do."
+            ),
+            "unreachable": (
+                "upstream_unreachable", "No connection to the upstream, or no answer.",
+                "Check the URL and the network path from this machine."
+            ),
+            "unexpected": (
+                "upstream_unexpected", "The server at the URL is no Realtime Database, or a proxy answered.",
+                "Check the URL, and proxies in between."
+            ),
+            "unsupportedRules": (
+                "upstream_rules", "The upstream's rules have parts that can't be evaluated here.",
+                "Use `--keep-rules`, and set rules of your own."
+            ),
+        ])
+
     private static let tls = ErrorType(
         title: "Certificates", name: "TLSError", file: "Sources/TLS/TLSIdentity.swift",
         rows: [
@@ -245,7 +277,7 @@ enum CommandErrorTable {
         (0, "The command is done; `diff`: the trees are equal.", "None."),
         (
             1,
-            "The command failed, or a check found a problem (`log verify`, `doctor`, `mirror status`); `diff`: the trees differ.",
+            "The command failed, or a check found a problem (`log verify`, `doctor`, `mirror status`, `follow status`, `follow verify`); `diff`: the trees differ.",
             "Read standard error: the message states the failure and its remedy."
         ),
         (
