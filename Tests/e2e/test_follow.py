@@ -170,7 +170,7 @@ def test_verify(followed):
     followed.begin().wait_equal()
     equal = followed.following.verify()
     assert equal.returncode == 0 and "equal at" in equal.stdout, equal
-    # The upstream tells of a change that it does not keep, so the follower's tree is wrong in one leaf.
+    # The upstream reports a change that it does not keep, so the follower's tree is wrong in one leaf.
     followed.standin.put("orders/k1/name", "right")
     followed.wait_equal()
     followed.standin.do("lie", path="orders/k1/name", data="wrong")

@@ -50,7 +50,7 @@ def write_through_cuts(writes, writer, proxy, dice, cuts: int, patience: float):
         assert time.monotonic() < deadline, f"seed {SEED}: {proxy.planned} cuts are left after {done} writes"
         run(writes, writer, 10)
         done += 10
-        # The upstream goes on while the follower is away, but not so long that nothing but gaps is left.
+        # The upstream continues while the follower is away, but not so long that nothing but gaps is left.
         time.sleep(0.02 if done < WRITES else 0.2)
     proxy.forget_plan()
 
@@ -105,7 +105,7 @@ def without_priorities(value):
 
 
 def agree(followed, messages: dict[str, list]):
-    """What two feeds told, and what a mirror holds, is what the upstream has."""
+    """Two feeds deliver, and a mirror holds, what the upstream has."""
     tree = followed.standin.export() or {}
     for name, told in messages.items():
         held: dict = {}
@@ -246,7 +246,7 @@ def test_an_upstream_that_has_gone_back_to_a_backup(proxied):
 
 
 def test_a_follower_is_told_where_a_missing_credential_is(follows, serve, upstream, scratch):
-    """An upstream that nobody may read: the state says so, and nothing spins."""
+    """An upstream that the account may not read: the state says so, and nothing spins."""
     followed = Followed(serve(tune=TUNE), upstream, upstream.credentials(scratch / "account.json"))
     refused = followed.following.command("add", "other", "--upstream", upstream.url("nothing"), "--credentials", scratch / "none.json")
     assert refused.returncode == 1 and "none.json" in refused.stderr

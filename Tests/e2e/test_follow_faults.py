@@ -1,4 +1,4 @@
-"""What goes wrong between a follower and its upstream: tokens, redirects, shutdowns, refusals, silence, and a PostgreSQL that is away."""
+"""Failures between a follower and its upstream: tokens, redirects, shutdowns, refusals, silence, and a PostgreSQL that is away."""
 
 import time
 
@@ -19,7 +19,7 @@ def sockets(standin) -> int:
 # MARK: Tokens
 
 def test_tokens_are_renewed_on_the_living_connection(followed):
-    """Short tokens: no new listen, no repeated data, and the writes go on."""
+    """Short tokens: no new listen, no repeated data, and the writes continue."""
     followed.standin.account.lifetime = 5
     run(Writes(1), Direct(followed.standin), 200)
     followed.begin().wait_equal()

@@ -86,7 +86,7 @@ def test_gateways_killed_at_random_points(pair):
             time.sleep(dice.uniform(0.05, 2.5))
             pair.kill(dice.randrange(2))
             if dice.random() < 0.3:
-                # Both at once: nobody follows until one is there again.
+                # Both at once: no gateway follows until one is there again.
                 pair.kill(dice.randrange(2))
         wait_until(lambda: pair.standin.sessions, "a gateway to follow", PATIENT)
     pair.wait_equal(90)

@@ -97,7 +97,7 @@ def test_broken_frames(world, victim, command):
 
 
 def test_paths_outside_of_the_listen(world, victim):
-    """A follower that listens to parts is told of data that is in none of them."""
+    """A follower that listens to parts receives data that is in none of them."""
     standin, ns = victim.standin, victim.upstream_ns
     standin.put("", {f"c{number}": {f"k{inner}": "x" * 100 for inner in range(100)} for number in range(5)}, ns)
     standin.set(too_big_bytes=20_000)
@@ -146,7 +146,7 @@ def test_parts_without_an_end_within_a_listen(world, victim, kind):
         time.sleep(0.2)
     assert "endless" not in str(victim.admin.value(shallow="true"))
     victim.following.wait_trouble()
-    # The day's bytes are used up: only an operator can go on.
+    # The day's bytes are used up: only an operator can resume.
     standin.behave()
     standin.do("cut", only=victim.upstream_ns)
     victim.following.remove()
@@ -184,7 +184,7 @@ def test_data_that_comes_again_and_again(world, victim, lies):
 
 
 def test_a_crowd_of_mischief(world, victim):
-    """A random sequence of everything, while good writes go on."""
+    """A random sequence of everything, while good writes continue."""
     gateway, standin, _ = world
     dice, ns = random.Random(SEED), victim.upstream_ns
     victim.begin()

@@ -1,4 +1,4 @@
-"""What clients see of the stand-in for the Realtime Database is what they see of `pathmirror dev`."""
+"""Compares the stand-in for the Realtime Database with `pathmirror dev`, as clients see both."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_listeners_follow_random_writes(side):
             for message in client.pushed():
                 tag = message["b"].get("t")
                 for holder in holders:
-                    # Pushes of default listens have no tag: whichever contains the place, or is below it, takes it over.
+                    # Pushes of default listens have no tag: whichever contains the path, or is below it, takes it over.
                     if holder.tag == tag and (tag is not None or _concerns(holder, message)):
                         holder.take(message)
             with side.client() as fresh:

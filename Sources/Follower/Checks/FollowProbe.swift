@@ -4,7 +4,7 @@ import Runtime
 import Tree
 import Wire
 
-/// Tries what only a real upstream can tell: what an account may do, and how the server behaves. Sends read actions only, except for
+/// Tries what only a real upstream can show: what an account may do, and how the server behaves. Sends read actions only, except for
 /// `writes`.
 public struct FollowProbe {
     /// One finding.

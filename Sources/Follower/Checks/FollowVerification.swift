@@ -6,7 +6,7 @@ public import Tree
 /// Compares a namespace with its upstream, by hashes that the upstream compares: one part after another.
 ///
 /// A part is equal if the upstream answers a listen with the part's hash without data. Otherwise the upstream sends the parts
-/// that differ. Writes that are under way cause such differences as well, so the namespace's log is followed until the
+/// that differ. Writes in flight cause such differences as well, so the namespace's log is followed until the
 /// namespace has the upstream's state, or has not had it for some seconds.
 public struct FollowVerification {
     /// The result for one part.

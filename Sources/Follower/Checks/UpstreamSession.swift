@@ -29,7 +29,7 @@ final class UpstreamSession {
     private(set) var receivedBytes: Int64 = 0
     private(set) var sentBytes: Int64 = 0
     private var failure: String?
-    /// The end of the credential in seconds since 1970, if the upstream has told it.
+    /// The end of the credential in seconds since 1970, if the upstream has reported it.
     private(set) var expires: Int64?
     private(set) var isClosed = false
 

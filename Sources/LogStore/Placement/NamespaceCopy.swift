@@ -19,7 +19,7 @@ final class NamespaceCopy {
     static let whole = [
         "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
-    /// Whether and what the namespace follows. The copy is followed by nobody until a gateway finds it.
+    /// Whether and what the namespace follows. No gateway follows the copy until one finds it.
     static let ofFollowing = ["follow"]
     /// Feeds and their state. Rows of the later tables refer to the first.
     static let ofFeeds = ["feed", "feed_progress", "feed_owner", "feed_message"]

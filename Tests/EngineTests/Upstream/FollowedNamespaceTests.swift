@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Checks a namespace that follows an upstream: its follower writes each message once and in order, and everybody else
+/// Checks a namespace that follows an upstream: its follower writes each message once and in order, and every other client
 /// only reads.
 @Suite struct FollowedNamespaceTests {
     private static let fence: [UInt8] = (1...16).map { $0 }

@@ -1,6 +1,6 @@
 """A namespace that follows an upstream, as an operator sees it.
 
-The names of states and of members of `--json` are in one place here, as they were not fixed when this was written.
+The names of states and of members of `--json` are only here, as they were not fixed when this was written.
 """
 
 import http.client
@@ -21,7 +21,7 @@ from .websocket_client import RealtimeClient
 TUNE = os.environ.get("PATHMIRROR_E2E_FOLLOW_TUNE", "")
 # The follower may wait for a lease of a gateway that died, and back off up to 30 s.
 PATIENT = 60.0
-# What `state` may be while the follower is connected and has all there is; and what it is not while something is wrong.
+# The values of `state` while the follower is connected and has all there is; and what it is not while something is wrong.
 LIVE = {"following", "live", "connected"}
 READ_ONLY = "The namespace follows an upstream database and is read-only. Write to the upstream."
 

@@ -1,4 +1,4 @@
-"""Namespaces: writes that are executed one after the other, and listens that are told about them."""
+"""Namespaces: writes that are executed one after the other, and listens that receive them."""
 
 import time
 from dataclasses import dataclass, field
@@ -70,11 +70,11 @@ class Namespace:
     # MARK: writes
 
     def put(self, path: tuple, data, hash: str | None = None, by: str = "direct") -> bool:
-        """Replaces a place; False if `hash` is not that of the node there. The path may end with `.priority`."""
+        """Replaces a value; False if `hash` is not that of the node there. The path may end with `.priority`."""
         return self._execute("put", path, {(): data}, data, hash, by)
 
     def merge(self, path: tuple, data, hash: str | None = None, by: str = "direct") -> bool:
-        """Replaces several places below a path as one write; False if `hash` is not that of the node there."""
+        """Replaces several values below a path as one write; False if `hash` is not that of the node there."""
         if not isinstance(data, dict):
             raise Invalid("Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?")
         changes = {split_path(key): value for key, value in data.items()}
@@ -105,7 +105,7 @@ class Namespace:
             else:
                 made[below] = build(resolve(value, at(self.root, place), now), len(place))
         befores = [self._before(listen, path, made) for listen in self._touched(path)]
-        # Nobody knows whether the service applies an update in the order of its text, of keys, or all at once. All at once: what one key
+        # It is unknown whether the service applies an update in the order of its text, of keys, or all at once. All at once: what one key
         # fills is not emptied by another, and keeps its priority.
         for below, new in sorted(made.items(), key=lambda change: 2 if change[0][-1:] == (PRIORITY,) else change[1] is None):
             self.root = assign(self.root, (*path, *below), new)
@@ -121,7 +121,7 @@ class Namespace:
     # MARK: pushes
 
     def _touched(self, path: tuple) -> list[Listen]:
-        """The listens at, above or below a place."""
+        """The listens at, above or below a path."""
         return [listen for listen in self.listens
                 if listen.path[:len(path)] == path[:len(listen.path)]]
 

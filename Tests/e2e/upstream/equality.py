@@ -1,4 +1,4 @@
-"""Equality of trees that tells apart what Python does not."""
+"""Equality of trees that distinguishes what Python does not."""
 
 import struct
 

@@ -95,7 +95,7 @@ def leaves(node: Node | None, path: tuple = ()):
 
 
 def path_rank(path) -> tuple:
-    """The place of a path: by components, a prefix before what extends it."""
+    """The rank of a path: by components, a prefix before what extends it."""
     return tuple(key_rank(key) for key in path)
 
 

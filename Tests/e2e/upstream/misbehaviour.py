@@ -161,11 +161,11 @@ class Misbehaviour:
         session.write(frame(b"", CLOSE))
 
     def do_outside(self, session, path: str = "elsewhere/x", data=1):
-        """Data at a place that need not be part of any listen, without its tag."""
+        """Data at a path that need not be part of any listen, without its tag."""
         session.send(_push("d", p=path, d=data))
 
     def do_lie(self, session, path: str, data):
-        """Tells the listens of data that is not in the database: the client's tree then differs."""
+        """Sends the listens data that is not in the database: the client's tree then differs."""
         for listen in session.listens:
             if split_path(path)[:len(listen.path)] == listen.path:
                 listen.push("d", split_path(path), data)
@@ -207,7 +207,7 @@ class Misbehaviour:
                 await asyncio.sleep(0.01)
 
     def do_listen_again(self, session):
-        """Sends the whole data of each listen once more, as after a listen that nobody asked for."""
+        """Sends the whole data of each listen once more, as after a listen that no client asked for."""
         for listen in session.listens:
             listen.push("d", listen.path, export(listen.view(session.namespace.root)))
 

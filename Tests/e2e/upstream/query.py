@@ -9,14 +9,14 @@ _SENTINELS = {"[MIN_NAME]": LOWEST, "[MIN_KEY]": LOWEST, "[MAX_NAME]": HIGHEST, 
 
 
 def bound_rank(key) -> tuple:
-    """The place of a key in a bound, which may be longer than keys are, or a sentinel."""
+    """The rank of a key in a bound, which may be longer than keys are, or a sentinel."""
     if not isinstance(key, str):
         raise Invalid("the key of a bound is no string")
     return _SENTINELS.get(key) or key_rank(key)
 
 
 def value_rank(value) -> tuple:
-    """The place of a leaf's value; inner nodes are all equal, above."""
+    """The rank of a leaf's value; inner nodes are all equal, above."""
     if value is None:
         return (0,)
     if isinstance(value, bool):

@@ -324,7 +324,7 @@ class Session:
         self.answer(number, "ok", "unauthenticated")
 
     def revoke(self, status: str, text: str):
-        """Tells the client that its token counts no longer."""
+        """Notifies the client that its token counts no longer."""
         self._standin.log_event("revoked", session=self.number)
         self.is_admin = not self._standin.settings.requires_auth
         self.push("ac", {"s": status, "d": text})

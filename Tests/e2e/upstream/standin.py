@@ -27,7 +27,7 @@ class Settings:
     """How the stand-in behaves from now on; the defaults are those of a good server."""
 
     requires_auth: bool = False
-    # Namespaces that exist; None: each exists as soon as somebody names it.
+    # Namespaces that exist; None: each exists as soon as a client names it.
     namespaces: list | None = None
     # "accept": sends not even the answer to an upgrade; "greeting": upgrades, but does not greet; "answers": sends nothing more on
     # sessions from number `freeze_from` on; "everything": the same, and no answers to REST requests. Ended by "".
@@ -178,7 +178,7 @@ class Standin:
     # MARK: data, from the test's thread
 
     def put(self, path: str, data, ns: str | None = None):
-        """Writes directly; listens are told."""
+        """Writes directly, and notifies listens."""
         self.call(lambda: self.namespace(ns or self.ns).put(split_path(path), data))
 
     def merge(self, path: str, data: dict, ns: str | None = None):

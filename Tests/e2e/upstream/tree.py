@@ -71,7 +71,7 @@ def dump(value) -> str:
 
 @lru_cache(1 << 17)
 def key_rank(key: str) -> tuple:
-    """The place of a key: integers of 32 bits come first, numerically and shorter ones first, then the rest by UTF-16 code unit."""
+    """The rank of a key: integers of 32 bits come first, numerically and shorter ones first, then the rest by UTF-16 code unit."""
     if _INTEGER_KEY.fullmatch(key) and -2**31 <= int(key) <= 2**31 - 1:
         return (0, int(key), len(key))
     return (1, key.encode("utf-16-be"))
@@ -106,7 +106,7 @@ def check_path(path: tuple[str, ...]):
 class Node:
     """A leaf (`children` is None), or an inner node with at least one child.
 
-    `size` is an estimate of the bytes of its export form, and `digest` its hash once somebody asked for it.
+    `size` is an estimate of the bytes of its export form, and `digest` its hash once it was needed.
     """
 
     __slots__ = ("value", "priority", "children", "order", "size", "digest")
@@ -117,7 +117,7 @@ class Node:
         self.measure()
 
     def measure(self):
-        """Computes the size anew from the sizes of the children."""
+        """Computes the size again from the sizes of the children."""
         if self.children is None:
             self.size = scalar_size(self.value) + (8 if self.priority is not None else 0)
         else:
@@ -231,7 +231,7 @@ def plain(node: Node | None):
 
 
 def coerce(children: dict):
-    """An array if all keys are its indices and more than half of the places are taken."""
+    """An array if all keys are its indices and more than half of them are taken."""
     if not all(re.fullmatch(r"0|[1-9][0-9]{0,9}", key) for key in children):
         return children
     last = max(int(key) for key in children)
@@ -240,7 +240,7 @@ def coerce(children: dict):
     return [children.get(str(index)) for index in range(last + 1)]
 
 
-# MARK: Places
+# MARK: Paths
 
 def at(node: Node | None, path) -> Node | None:
     """The node at a path without `.priority`."""
@@ -252,7 +252,7 @@ def at(node: Node | None, path) -> Node | None:
 
 
 def assign(node: Node | None, path: tuple[str, ...], new, index: int = 0) -> Node | None:
-    """The tree with the place at a path replaced by a node, or by a priority where the path ends with `.priority`.
+    """The tree with the value at a path replaced by a node, or by a priority where the path ends with `.priority`.
 
     Changes nodes in place. A leaf that gets a child keeps its priority, and null below a leaf changes nothing.
     """
@@ -279,7 +279,7 @@ def assign(node: Node | None, path: tuple[str, ...], new, index: int = 0) -> Nod
 # MARK: Server values
 
 def resolve(data, base: Node | None, now: int):
-    """Data with its server values resolved; `base` is the node that is now at the same place."""
+    """Data with its server values resolved; `base` is the node that is now at the same path."""
     if isinstance(data, list):
         data = {str(index): item for index, item in enumerate(data)}
     if not isinstance(data, dict):

@@ -54,7 +54,7 @@ def segments(text: str, size: int = SEGMENT, always_counted: bool = False) -> li
 
 
 class FrameReader:
-    """Reads the frames of a client, and puts messages together. `counted` is told of every byte that comes."""
+    """Reads the frames of a client, and puts messages together. `counted` receives the number of bytes that come."""
 
     def __init__(self, reader: asyncio.StreamReader, counted):
         self._reader, self._counted = reader, counted

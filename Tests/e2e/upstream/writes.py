@@ -78,17 +78,17 @@ class Writes:
             return {**made, ".priority": priority} if isinstance(made, dict) else {".value": made, ".priority": priority}
         return made
 
-    # MARK: places
+    # MARK: paths
 
     def _record(self) -> str:
         return f"{self.dice.choice(COLLECTIONS)}/k{self.dice.randrange(self.width)}"
 
     def _somewhere(self) -> str:
-        """A place at or below a record, which may exist or not."""
+        """A path at or below a record, which may exist or not."""
         return "/".join([self._record(), *(self._key() for _ in range(self.dice.choice([0, 0, 1, 1, 2])))])
 
     def _existing(self) -> str | None:
-        """A place that exists, below the root."""
+        """A path that exists, below the root."""
         node, path = self.copy.root, []
         while node is not None and node.children and (not path or self.dice.random() < 0.7):
             _, key = node.ordered()[self.dice.randrange(len(node.children))]
