@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    /// A client without permission is notified that, and nothing about the namespace.
+    /// A client without permission is notified of that, and of nothing about the namespace.
     @Test func permissionComesFirst() throws {
         try withFollowed(keepRules: true) { client, _, _ in
             let rules = "{\"rules\":{\".read\":true,\"open\":{\".write\":true}}}"
