@@ -7,6 +7,7 @@ where nothing was missed, or if feeds and a mirror differ from the upstream's ow
 
 import argparse
 import contextlib
+import functools
 import random
 import sys
 import time
@@ -43,16 +44,15 @@ def campaign(options, stack):
     stack.callback(cluster.stop, "immediate")
     cluster.start()
     world = stack.enter_context(World(options.seed, cluster, folder))
-    chosen = options.only.split(",") if options.only else list(SHARES)
+    chosen = [name for name in (options.only.split(",") if options.only else SHARES) if getattr(options, name)]
     whole = sum(SHARES[name] for name in chosen)
     start = time.monotonic()
     world.begin(min(1000, options.writes // 10))
     print(f"first load: {time.monotonic() - start:.1f} s for {world.standin.size()} bytes", flush=True)
     left = options.writes - world.figures["writes"]
     for name in chosen:
-        amount = getattr(options, name)
-        if amount:
-            phases.Phase(world, name, int(left * SHARES[name] / whole)).run(lambda phase, name=name, amount=amount: getattr(phases, name)(phase, amount))
+        work = functools.partial(getattr(phases, name), count=getattr(options, name))
+        phases.Phase(world, name, int(left * SHARES[name] / whole)).run(work)
     print(f"the end: {world.finish()}", flush=True)
     return world
 

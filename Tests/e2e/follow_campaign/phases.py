@@ -1,5 +1,6 @@
 """The phases of the campaign. Each brings its faults while the upstream is written to at full speed, and ends with everything equal."""
 
+import signal
 import time
 
 from harness.waiting import Late, wait_until
@@ -104,7 +105,7 @@ def freezes(phase: Phase, count: int):
             raise Violation(f"{late} after one was frozen\n{world.report()}") from None
         burst.done()
         burst = phase.write(phase.left // max(1, 2 * (count - number) - 1))
-        gateway.process.send(18)
+        gateway.process.send(signal.SIGCONT)
         burst.done()
         try:
             wait_until(lambda: len(world.sessions) == 1, "the replaced gateway to disconnect", 60, 0.05)
@@ -145,10 +146,10 @@ def restarts(phase: Phase, count: int):
         world.wait_follower(90)
 
 
-def tokens(phase: Phase, seconds: float):
+def tokens(phase: Phase, count: float):
     """Tokens that expire every 20 s: they are renewed on the living connection, without a new listen. Then the token endpoint is down: the
     follower stays until the upstream ends its session, says what is wrong, and recovers by itself."""
-    world, account = phase.world, phase.world.standin.account
+    world, account, seconds = phase.world, phase.world.standin.account, count
     world.settle()
     listens, sessions, resyncs, renewed = world.listens, world.proxy.connections, world.judge.counts["resync"], len(account.issued)
     brought = {name: world.counts[name] for name in ("listens equal", "listens ranges", "listens whole")}
@@ -201,7 +202,7 @@ def everything(phase: Phase, count: int):
             gateway = world.gateways[world.follower() or 0]
             gateway.process.freeze()
             time.sleep(world.dice.choice([0.5, 4, 8]))
-            gateway.process.send(18)
+            gateway.process.send(signal.SIGCONT)
         elif fault == "postgres":
             world.cluster.kill()
             time.sleep(world.dice.uniform(0, 2))

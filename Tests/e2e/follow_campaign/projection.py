@@ -13,9 +13,10 @@ from harness.feeds import ADMIN, Feed
 from harness.waiting import Late, wait_until
 from mirror_campaign.comparing import Comparison, Difference
 from mirror_campaign.stored import read
-from oracle.export import normal
+from oracle.export import normal, split
 from oracle.log import Entry
 from oracle.mirror import loads
+from oracle.tree import plain, without_priorities
 from upstream.equality import exact
 
 from .judging import Violation
@@ -79,7 +80,7 @@ class FeedState:
         else:
             if (message["event"] == "created") == (key in self.held):
                 self.wrong = self.wrong or f"feed {self.name} told that {key} was {message['event']} at {seq}, which it was not"
-            self.held[key] = normal(message["value"])
+            self.held[key] = message["value"]
 
     def drained(self, patience: float):
         def look():
@@ -95,8 +96,9 @@ class FeedState:
         """What the feed told of must be what the upstream has."""
         if self.wrong:
             raise Violation(self.wrong)
-        wanted = tree.get(self.name) if isinstance(tree, dict) else None
-        wanted = {key: value for key, value in wanted.items() if key != ".priority"} if isinstance(wanted, dict) and ".value" not in wanted else {}
+        records = split(tree.get(self.name) if isinstance(tree, dict) else None)[0]
+        # Values are as REST returns them, without priorities.
+        wanted = {key: plain(without_priorities(value)) for key, value in records.items()} if isinstance(records, dict) else {}
         for key in sorted(self.held.keys() | wanted.keys()):
             if exact(self.held.get(key)) != exact(wanted.get(key)):
                 raise Violation(f"feed {self.name} told {json.dumps(self.held.get(key))[:200]} of {key}, and the upstream has {json.dumps(wanted.get(key))[:200]}")

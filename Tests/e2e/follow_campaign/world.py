@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import signal
 import threading
 import time
@@ -10,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import psycopg
-from harness import cli
+from harness import cli, sql
 from harness.follow import Following
 from harness.gateway import SECRET, start_serve
 from harness.ports import free_port
@@ -128,21 +127,13 @@ class World:
         return [session for session in list(self.standin.sessions) if session.listens]
 
     def follower(self) -> int | None:
-        """The gateway that has a realtime connection to the upstream, by the kernel's list of connections."""
-        remote = f"0100007F:{self.proxy.port:04X}"
-        inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[2] == remote and line.split()[3] == "01"}
-        for number, gateway in enumerate(self.gateways):
-            try:
-                for entry in Path(f"/proc/{gateway.process.pid}/fd").iterdir():
-                    try:
-                        found = re.fullmatch(r"socket:\[(\d+)\]", str(entry.readlink()))
-                    except OSError:
-                        continue
-                    if found and found[1] in inodes:
-                        return number
-            except OSError:
-                continue
-        return None
+        """The gateway that has the claim, as the database says; None while it says nothing, or names one that is gone."""
+        try:
+            name = sql.rows(self.url, "select gateway from pathmirror.follow where fence is not null")
+        except psycopg.Error:
+            return None
+        found = [number for number, gateway in enumerate(self.gateways) if name and name[0][0] and f"(pid {gateway.process.pid})" in name[0][0]]
+        return found[0] if found else None
 
     def wait_follower(self, patience: float = 60) -> int:
         """Waits until a gateway listens, and says which."""
@@ -224,7 +215,8 @@ class World:
             self.judge.entry(seq, op, digest)
         self.judge.end()
         for event in self.standin.call(self._take_events):
-            self.counts[f"listens {event['event']}"] += event["event"] in ("equal", "ranges", "whole")
+            if event["event"] in ("equal", "ranges", "whole"):
+                self.counts[f"listens {event['event']}"] += 1
         brought = self.counts["listens ranges"] + self.counts["listens whole"]
         if self.judge.counts["resync"] > brought:
             raise Violation(f"{self.judge.counts['resync']} resync entries, and only {brought} listens were told of a difference")
