@@ -27,12 +27,15 @@ class Relay:
 
     def __exit__(self, *_):
         self._passes.set()
+        _end(self._door, socket.SHUT_RDWR)
+        self.cut()
         for end in (self._door, *self._ends):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             end.close()
+
+    def cut(self):
+        """Ends all connections."""
+        for end in self._ends:
+            _end(end, socket.SHUT_RDWR)
 
     def hold(self):
         """Holds back from now on."""
@@ -96,8 +99,8 @@ class Relay:
                 return _end(client)
 
 
-def _end(connection: socket.socket):
+def _end(connection: socket.socket, how: int = socket.SHUT_WR):
     try:
-        connection.shutdown(socket.SHUT_WR)
+        connection.shutdown(how)
     except OSError:
         pass

@@ -42,6 +42,11 @@ class Phase:
         return self.world.burst(count)
 
 
+def strike(world: World, burst, late: float = 0):
+    """Waits for a random moment within a burst, or up to some seconds after it."""
+    time.sleep(world.dice.uniform(0, burst.count / world.pace + late))
+
+
 def cuts(phase: Phase, count: int):
     """Connections end at random bytes: within handshakes and resyncs, and within the stream of messages."""
     world, begin = phase.world, phase.world.proxy.cuts
@@ -73,12 +78,17 @@ def kills(phase: Phase, count: int):
     """kill -9 of the gateway that follows, at random points; of both now and then, and sometimes before it follows again."""
     world = phase.world
     for number in range(count):
-        burst = phase.write(phase.left // max(1, count - number))
         if world.dice.random() < 0.85:
             follower = world.wait_follower(90)
         else:
+            # It may be starting, or taking the claim.
+            time.sleep(world.dice.uniform(0, 6))
             follower = world.follower() or 0
-        time.sleep(world.dice.uniform(0, 0.6))
+        # The first half arrives, unless the follower is slow; the second half is interrupted.
+        phase.write(phase.left // max(1, 2 * (count - number))).done()
+        time.sleep(world.dice.choice([0, 0, 0.2, 1]))
+        burst = phase.write(phase.left // max(1, 2 * (count - number) - 1))
+        strike(world, burst, 0.05)
         world.kill(follower)
         if world.dice.random() < 0.1:
             world.kill(1 - follower)
@@ -92,19 +102,22 @@ def freezes(phase: Phase, count: int):
     world = phase.world
     for number in range(count):
         world.ready()
-        burst = phase.write(phase.left // max(1, 2 * (count - number)))
         frozen = world.wait_follower()
-        time.sleep(world.dice.uniform(0, 0.5))
+        burst = phase.write(phase.left // max(1, 3 * (count - number)))
+        strike(world, burst)
         gateway = world.gateways[frozen]
         gateway.process.freeze()
         world.counts["freezes"] += 1
+        burst.done()
+        burst = phase.write(phase.left // max(1, 3 * (count - number) - 1))
         try:
             made = len(world.sessions)
             wait_until(lambda: len(world.sessions) > made, "another gateway to follow", 30)
         except Late as late:
             raise Violation(f"{late} after one was frozen\n{world.report()}") from None
         burst.done()
-        burst = phase.write(phase.left // max(1, 2 * (count - number) - 1))
+        burst = phase.write(phase.left // max(1, 3 * (count - number) - 2))
+        strike(world, burst)
         gateway.process.send(signal.SIGCONT)
         burst.done()
         try:
@@ -117,11 +130,15 @@ def starts(phase: Phase, count: int):
     """Both gateways are gone, and start at once."""
     world = phase.world
     for number in range(count):
+        burst = phase.write(phase.left // max(1, 2 * (count - number)))
+        strike(world, burst)
         for one in (0, 1):
             world.gateways[one].process.kill()
-        burst = phase.write(phase.left // max(1, count - number))
+        burst.done()
         for one in (0, 1):
             world.restart(one)
+        # Both start now, and the upstream goes on.
+        burst = phase.write(phase.left // max(1, 2 * (count - number) - 1))
         world.counts["starts"] += 1
         world.wait_follower(90)
         burst.done()
@@ -135,7 +152,7 @@ def restarts(phase: Phase, count: int):
     world = phase.world
     for number in range(count):
         burst = phase.write(phase.left // max(1, count - number))
-        time.sleep(world.dice.uniform(0, 0.8))
+        strike(world, burst)
         how = world.dice.choice(["fast", "immediate", "kill"])
         world.cluster.kill() if how == "kill" else world.cluster.stop(how)
         time.sleep(world.dice.choice([0, 0.5, 3]))
@@ -187,7 +204,7 @@ def everything(phase: Phase, count: int):
     world = phase.world
     for number in range(count):
         burst = phase.write(phase.left // max(1, count - number))
-        time.sleep(world.dice.uniform(0, 0.5))
+        strike(world, burst, 0.1)
         fault = world.dice.choice(["cut", "plan", "kill", "kill", "both", "freeze", "postgres", "frozen link", "tokens"])
         world.counts[f"mixed: {fault}"] += 1
         if fault == "cut":
@@ -212,5 +229,5 @@ def everything(phase: Phase, count: int):
             time.sleep(world.dice.uniform(0.1, 3))
             world.proxy.thaw()
         else:
-            world.standin.do("revoke_auth", closes=world.dice.random() < 0.5, only="shop")
+            world.revoke(world.dice.random() < 0.5)
         burst.done()

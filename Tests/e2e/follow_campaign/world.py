@@ -37,13 +37,13 @@ class Burst:
     """Writes at full speed in a thread of its own; `done` waits for them."""
 
     def __init__(self, world, count: int):
-        self.count, self.failure, self._begin, self.seconds = count, None, time.monotonic(), 0.0
-        self._thread = threading.Thread(target=self._work, args=(world,), daemon=True)
+        self._world, self.count, self.failure, self._begin, self.seconds = world, count, None, time.monotonic(), 0.0
+        self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def _work(self, world):
+    def _work(self):
         try:
-            run(world.writes, world.writer, self.count)
+            run(self._world.writes, self._world.writer, self.count)
         except BaseException as failure:
             self.failure = failure
         self.seconds = time.monotonic() - self._begin
@@ -56,6 +56,7 @@ class Burst:
         self._thread.join(600)
         if self.failure is not None or self.is_running:
             raise RuntimeError(f"the upstream did not take the writes: {self.failure!r}")
+        self._world.pace = 0.7 * self._world.pace + 0.3 * self.count / max(0.001, self.seconds)
         return self.seconds
 
 
@@ -77,6 +78,8 @@ class World:
         self.following = Following(self.url)
         self._sent_violations: list = []
         self.listens = 0
+        # Writes a second of a burst, about.
+        self.pace = 2_000.0
 
     # MARK: life
 
@@ -170,6 +173,10 @@ class World:
 
     def restart(self, number: int):
         self.gateways[number] = self._serve(self.gateways[number].port)
+
+    def revoke(self, closes: bool):
+        """The upstream takes back the login of sessions that listen; the writer's goes on."""
+        self.standin.call(lambda: self.standin.misbehaviour.run("revoke_auth", self.sessions, closes=closes))
 
     def ready(self):
         for gateway in self.gateways:
