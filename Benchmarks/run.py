@@ -18,13 +18,13 @@ from harness.gateway import Gateway
 from harness.load import Wrong
 from harness.pages import pages
 from suites import (
-    before, capacity, compareset, durable, fanout, feeds, gateways, gets, growth, heldfeeds, hostile, lag, listeners, live, memory, mirrors,
+    before, capacity, compareset, durable, fanout, feeds, follow, gateways, gets, growth, heldfeeds, hostile, lag, listeners, live, memory, mirrors,
     mixed, namespaces, pipelined, puts, reads, realtime, replays, reports, rules, snapshot, sql, standby, tls, transfers, webhooks, wsputs)
 
 # Pathmirror beside others, or beside the least work: the suites of --report, in the order of the page.
 OF_RACES = (durable, pipelined, fanout, compareset, reads, live, mixed, feeds, mirrors, sql, transfers, growth, tls)
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, reports, heldfeeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
+    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, follow, sql, replays, reports, heldfeeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
 RACES = [race.NAME for race in OF_RACES]
 DOCS = machine.REPOSITORY / "docs" / "explanation"
 SETTINGS = """select name || '=' || current_setting(name) from pg_settings
