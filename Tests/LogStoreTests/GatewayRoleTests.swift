@@ -49,7 +49,7 @@ import Tree
             let namespace = try #require(try connection.namespace(named: "granted", creating: true)).id
             let worker = Batch.makeID()
             let start = FeedProgressRecord(
-                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
+                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogPosition(seq: 0))
             try connection.beginFeedWorker(worker, FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1])))
             #expect(try connection.heartbeatFeedWorker(worker))
             let definition = Array(#"{"retention": "7d"}"#.utf8)

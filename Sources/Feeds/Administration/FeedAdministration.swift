@@ -192,7 +192,7 @@ public struct FeedAdministration {
         let batch = try connection.batches(namespace.id, at: [seq])[seq]
         return FeedProgressRecord(
             seq: seq, index: 0, snapshotSeq: snapshotSeq, done: [], handedTo: seq,
-            readTo: LogCursor(seq: seq, batch: batch))
+            readTo: LogPosition(seq: seq, batch: batch))
     }
 
     /// Returns the last entry that a feed with this start does not deliver, or nil for a snapshot.

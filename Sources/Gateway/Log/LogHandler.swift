@@ -1,6 +1,7 @@
 import Engine
 public import Feeds
 import HTTPServer
+import LogStore
 import Placement
 import Runtime
 import Tokens
@@ -193,7 +194,7 @@ final class LogHandler {
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
-        let tail = LogPosition(seq: extent.head, batch: extent.headBatch)
+        let tail = LogLinePosition(LogPosition(seq: extent.head, batch: extent.headBatch))
         exchange.respond(
             status: 200,
             headers: [
@@ -203,7 +204,7 @@ final class LogHandler {
     }
 
     private func begin(_ asked: ListenState, _ extent: LogExtent, _ exchange: HTTPExchange) {
-        let head = LogPosition(seq: extent.head, batch: extent.headBatch)
+        let head = LogLinePosition(LogPosition(seq: extent.head, batch: extent.headBatch))
         switch asked.parameters.start {
         case .head where asked.parameters.mode == .catchUp:
             // The answer has no lines, even if entries have been committed since the head was read.
@@ -211,20 +212,23 @@ final class LogHandler {
         case .head: readFirst(asked, at: head, head, exchange)
         // The head's batch lets a later request detect that entries were lost.
         case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
-        case .oldest: readFirst(asked, at: LogPosition(seq: extent.oldest - 1), head, exchange)
+        case .oldest: readFirst(asked, at: LogLinePosition(LogPosition(seq: extent.oldest - 1)), head, exchange)
         case .after(let position): readFirst(asked, at: position, head, exchange)
         }
     }
 
     /// - Parameter head: the head at the time of the look-up.
-    private func readFirst(_ asked: ListenState, at start: LogPosition, _ head: LogPosition, _ exchange: HTTPExchange) {
+    private func readFirst(
+        _ asked: ListenState, at start: LogLinePosition, _ head: LogLinePosition, _ exchange: HTTPExchange
+    ) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
             case .failure(.pruned(let oldest))
-            where asked.parameters.start == .oldest && start.batch == nil && oldest > start.seq + 1:
+            where asked.parameters.start == .oldest && start.entry.batch == nil && oldest > start.seq + 1:
                 // Retention has removed the oldest entry. The request named no entry, so it begins with the next oldest
                 // one, or, if no entry is left, at the head, whose batch identifies the log's history.
-                readFirst(asked, at: oldest > head.seq ? head : LogPosition(seq: oldest - 1), head, exchange)
+                readFirst(
+                    asked, at: oldest > head.seq ? head : LogLinePosition(LogPosition(seq: oldest - 1)), head, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
             }
@@ -234,7 +238,7 @@ final class LogHandler {
         }
     }
 
-    private func answer(_ asked: ListenState, _ start: LogPosition, _ first: LogSlice, _ exchange: HTTPExchange) {
+    private func answer(_ asked: ListenState, _ start: LogLinePosition, _ first: LogSlice, _ exchange: HTTPExchange) {
         switch asked.parameters.mode {
         case .catchUp: answers(asked, start, cursor: nil).respond(first, exchange)
         case .longPoll(let shown):
@@ -254,7 +258,7 @@ final class LogHandler {
         }
     }
 
-    private func answers(_ asked: ListenState, _ start: LogPosition, cursor: Int64?) -> DurableAnswers {
+    private func answers(_ asked: ListenState, _ start: LogLinePosition, cursor: Int64?) -> DurableAnswers {
         DurableAnswers(
             responder: services.responder, view: asked.view, start: start,
             isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)

@@ -51,10 +51,10 @@ public struct FeedProgressRecord: Sendable, Equatable {
     public var snapshotSeq: Int64?
     public var done: [UInt8]
     public var handedTo: Int64
-    public var readTo: LogCursor
+    public var readTo: LogPosition
 
     public init(
-        seq: Int64, index: Int64, snapshotSeq: Int64?, done: [UInt8], handedTo: Int64, readTo: LogCursor
+        seq: Int64, index: Int64, snapshotSeq: Int64?, done: [UInt8], handedTo: Int64, readTo: LogPosition
     ) {
         self.seq = seq
         self.index = index

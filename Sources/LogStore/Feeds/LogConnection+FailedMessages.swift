@@ -208,7 +208,7 @@ extension LogConnection {
                 seq: try rows.int64(0, 0), index: try rows.int64(0, 1),
                 snapshotSeq: rows.isNull(0, 2) ? nil : try rows.int64(0, 2),
                 done: rows.isNull(0, 3) ? [] : try rows.bytes(0, 3), handedTo: try rows.int64(0, 4),
-                readTo: LogCursor(seq: try rows.int64(0, 5), batch: rows.isNull(0, 6) ? nil : try rows.bytes(0, 6)))
+                readTo: LogPosition(seq: try rows.int64(0, 5), batch: rows.isNull(0, 6) ? nil : try rows.bytes(0, 6)))
         }
     }
 

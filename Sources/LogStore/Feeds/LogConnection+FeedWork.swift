@@ -138,7 +138,7 @@ extension LogConnection {
                 seq: try rows.int64(0, 1), index: try rows.int64(0, 2),
                 snapshotSeq: rows.isNull(0, 3) ? nil : try rows.int64(0, 3),
                 done: rows.isNull(0, 4) ? [] : try rows.bytes(0, 4), handedTo: try rows.int64(0, 5),
-                readTo: LogCursor(seq: try rows.int64(0, 6), batch: rows.isNull(0, 7) ? nil : try rows.bytes(0, 7)))
+                readTo: LogPosition(seq: try rows.int64(0, 6), batch: rows.isNull(0, 7) ? nil : try rows.bytes(0, 7)))
             return (claim, progress, try rows.int64(0, 8))
         }
     }

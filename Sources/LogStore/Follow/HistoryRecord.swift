@@ -51,16 +51,13 @@ public struct HistoryRecord: Sendable, Equatable {
 
     /// Compares a state with the log.
     ///
-    /// - Parameters:
-    ///   - seq: the position of the state and of this record.
-    ///   - known: the batch of the entry at that position in the state, or nil if unknown. Only the numbers are
-    ///     compared then.
-    public func relation(of seq: Int64, batch known: [UInt8]?) -> Relation {
-        if seq > head { return .rolledBack }
-        guard let known else { return .continues }
-        if let batch = batch(of: seq) { return batch == known ? .continues : .rolledBack }
+    /// - Parameter position: the position of the state. This record is of the same seq.
+    public func relation(of position: LogPosition) -> Relation {
+        if position.seq > head { return .rolledBack }
+        guard let known = position.batch else { return .continues }
+        if let batch = batch(of: position.seq) { return batch == known ? .continues : .rolledBack }
         // The entry should be in the log and is not: in this database's history it was never written.
-        return seq >= retainedFrom ? .rolledBack : .unknown
+        return position.seq >= retainedFrom ? .rolledBack : .unknown
     }
 }
 

@@ -20,7 +20,8 @@ extension HistoryBuilder {
     /// Whether the log continues from a history's position: its entry was not rolled back, and the next one was not pruned.
     func continues(_ old: MirrorCursor) throws -> Bool {
         guard let record = try source.namespace(id: mirror.namespaceID) else { throw isGone }
-        let relation = try source.history(record.id, at: old.seq)?.relation(of: old.seq, batch: old.batch)
+        let relation = try source.history(record.id, at: old.seq)?.relation(
+            of: LogPosition(seq: old.seq, batch: old.batch))
         return relation != .rolledBack && record.retainedFrom <= old.seq + 1
     }
 

@@ -140,7 +140,7 @@ struct MirrorStepWriter {
             $0.definition.keeps != nil || $0.isCareful || $0.seq < $0.byPageThrough
         }
         var pagesLeft = goesByPage ? 1 : pagesAtOnce
-        var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
+        var log = LogFollower(namespace, at: LogPosition(seq: start)) { $0.pageEntries = entriesAtOnce }
         while position < head {
             let bound = asksTree ? head : min(head, last)
             log.bound = bound
