@@ -228,7 +228,7 @@ public struct FeedAdministration {
         let record = try feed(name)
         let deadLetters = try connection.failedMessages(
             record.namespaceID, record.id, states: ["dead"],
-            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit,
+            after: after, limit: limit,
             mostBytes: Int64(Self.mostDeadLetterBytes)
         ).map { FeedDeadLetter($0.failedMessage, since: $0.since) }
         return FeedDeadLetter.page(deadLetters, mostBytes: Self.mostDeadLetterBytes)
@@ -291,7 +291,7 @@ public struct FeedDeadLetter: Sendable {
         attempts = record.attempts
         lastReason = failures.last?.reason ?? ""
         deadAt = since
-        position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        position = record.position
         var json = Array(StoredMessage.bounded(record.message ?? Array("{}".utf8)).dropLast())
         if json.count > 1 { json.append(UInt8(ascii: ",")) }
         json += Array("\"attempts\":\(record.attempts),\"errors\":".utf8)

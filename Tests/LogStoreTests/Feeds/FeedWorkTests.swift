@@ -39,7 +39,7 @@ import Testing
                 seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogPosition(seq: seq))
             let failedMessage = key.map {
                 FailedMessageRecord(
-                    seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
+                    position: FeedPosition(seq: seq, index: 0), key: $0, state: "dead", attempts: 1,
                     errors: Array(errors.utf8), message: Array("{}".utf8))
             }
             return FeedMove(
