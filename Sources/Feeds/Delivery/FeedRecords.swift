@@ -27,7 +27,8 @@ extension FeedProgress {
 extension FailedMessageRecord {
     init(_ failedMessage: FailedMessage, namespace: String) {
         self.init(
-            position: failedMessage.position, key: failedMessage.key, state: failedMessage.state.rawValue, attempts: failedMessage.attempts,
+            position: failedMessage.position, key: failedMessage.key, state: failedMessage.state.rawValue,
+            attempts: failedMessage.attempts,
             errors: FeedFailure.json(failedMessage.failures),
             message: failedMessage.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
     }

@@ -307,7 +307,8 @@ extension LogConnection {
     private static func storing(_ failedMessage: FailedMessageRecord, _ claim: FeedClaim) -> PipelineStep {
         var parameters: PostgresParameters = [
             .int8(claim.namespace), .int8(claim.feed), .int8(failedMessage.position.seq),
-            .int8(failedMessage.position.index), .bool(failedMessage.position.isSnapshot), .text(failedMessage.key), .text(failedMessage.state),
+            .int8(failedMessage.position.index), .bool(failedMessage.position.isSnapshot), .text(failedMessage.key),
+            .text(failedMessage.state),
             .int4(Int32(failedMessage.attempts)),
         ]
         parameters.appendJSON(failedMessage.errors)

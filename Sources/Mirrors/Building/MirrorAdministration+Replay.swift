@@ -131,7 +131,7 @@ extension MirrorAdministration {
             one[0].isCareful = isCareful
             do {
                 let (result, step) = try body(&one, stepper, record)
-                try target.pipeline(stepper.commitSteps(one, step.seq, step.entryAt, step.batch))
+                try target.pipeline(stepper.commitSteps(one, step.position, step.entryAt))
                 return (result, step.seq, one[0])
             } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
                 // Repeat the step row by row.
