@@ -204,8 +204,8 @@ public struct FeedAdministration {
         case .now: seq = namespace.head
         case .beginning: seq = 0
         case .snapshot: return nil
-        case .seq(let wanted): seq = try LogMoment.seq(wanted).seq(connection, namespace)
-        case .time(let text): seq = try LogMoment.time(text).seq(connection, namespace)
+        case .seq(let wanted): seq = try SeqOrTime.seq(wanted).seq(connection, namespace)
+        case .time(let text): seq = try SeqOrTime.time(text).seq(connection, namespace)
         }
         guard seq + 1 >= namespace.retainedFrom else {
             throw FeedError.pruned(wanted: seq + 1, oldest: namespace.retainedFrom)

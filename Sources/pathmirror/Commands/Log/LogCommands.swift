@@ -28,8 +28,8 @@ struct LogListCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let from = try ReplayOptions.moment(arguments, "from")
-        let to = try ReplayOptions.moment(arguments, "to")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
+        let to = try ReplayOptions.seqOrTime(arguments, "to")
         let path = try arguments["path"].map(PathArgument.parse)
         let last = try arguments.integer("last", in: 1...1_000_000)
         var left = try arguments.integer("limit", in: 0...Int(Int64.max))
@@ -114,9 +114,9 @@ struct LogShowCommand: Command {
 }
 
 extension LogShowCommand {
-    private static func moment(_ text: String) throws -> LogMoment {
+    private static func moment(_ text: String) throws -> SeqOrTime {
         do {
-            let moment = try LogMoment(moment: text)
+            let moment = try SeqOrTime(argument: text)
             guard moment != .seq(0) else { throw UsageError("the first entry has SEQ 1.") }
             return moment
         } catch let error as ReplayError {
@@ -126,7 +126,7 @@ extension LogShowCommand {
 
     /// Returns a given seq unchanged. A seq outside the log has its own message.
     private static func seq(
-        _ moment: LogMoment, _ connection: LogConnection, _ namespace: NamespaceRecord
+        _ moment: SeqOrTime, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws -> Int64 {
         if case .seq(let seq) = moment { return seq }
         return try moment.seq(connection, namespace)
@@ -146,7 +146,7 @@ struct LogTailCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let from = try ReplayOptions.moment(arguments, "from")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
         let last = try arguments.integer("last", in: 0...1_000_000)
         guard from == nil || last == nil else { throw UsageError("Give either --from or --last.") }
         let connection = try DatabaseLocator.connection(arguments, console, "log tail")

@@ -16,7 +16,7 @@ struct LogRange {
     private static let firstWindow: Int64 = 1_000
 
     init(
-        _ from: LogMoment?, _ to: LogMoment?, _ connection: LogConnection, _ namespace: NamespaceRecord
+        _ from: SeqOrTime?, _ to: SeqOrTime?, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws {
         self.connection = connection
         self.namespace = namespace
