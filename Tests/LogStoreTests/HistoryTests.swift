@@ -52,9 +52,9 @@ import Tree
             var seen: [[UInt8]] = []
             for _ in 0..<2 {
                 _ = try connection.sql.execute("select pathmirror.set('test', '/a', '1')")
-                let head = try #require(try connection.heads([record.id]).first)
+                let head = try #require(try connection.heads([record.id]).first).head
                 let batch = try #require(head.batch)
-                #expect(try connection.history(record.id, at: head.head)?.batch == batch)
+                #expect(try connection.history(record.id, at: head.seq)?.batch == batch)
                 #expect(try connection.loadTree(record.id).batch == batch)
                 seen.append(batch)
             }
@@ -62,8 +62,8 @@ import Tree
             let importer = try Importer(connection, record, at: Path(splitting: "b"))
             try importer.add(Array("/b/c".utf8), .int(1))
             try importer.finish()
-            let head = try #require(try connection.heads([record.id]).first)
-            #expect(try connection.history(record.id, at: head.head)?.batch == head.batch)
+            let head = try #require(try connection.heads([record.id]).first).head
+            #expect(try connection.history(record.id, at: head.seq)?.batch == head.batch)
             let history = try connection.history(record.id, at: 1)
             #expect(history?.relation(of: LogPosition(seq: 1, batch: seen[0])) == .continues)
             #expect(history?.relation(of: LogPosition(seq: 1, batch: seen[1])) == .rolledBack)
@@ -83,7 +83,7 @@ import Tree
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
             _ = try connection.sql.execute("select pathmirror.set('test', '/a', '1')")
-            let head = try #require(try connection.heads([record.id]).first)
+            let head = try #require(try connection.heads([record.id]).first).head
             let entry = Batch.Record(
                 operation: .set, path: Path(splitting: "b"),
                 changes: ChangeCodec.encode([Change(path: Path(splitting: "b"), value: .int(1))]), origin: nil)
@@ -95,7 +95,7 @@ import Tree
                 namespace: record.id, expectedHead: 1, expectedBatch: head.batch, id: Batch.makeID(), records: [entry],
                 rows: RowChanges())
             #expect(try connection.commit(right) == .committed)
-            #expect(try connection.heads([record.id]).first?.batch == right.id)
+            #expect(try connection.heads([record.id]).first?.head.batch == right.id)
         }
     }
 }

@@ -156,8 +156,8 @@ extension NamespaceFollower {
 extension NamespaceFollower {
     func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         let known = namespace.snapshot
-        guard let now = try connection.heads([namespace.id]).first else { return false }
-        return now.head == known.seq && known.isOf(now.batch)
+        guard let head = try connection.heads([namespace.id]).first?.head else { return false }
+        return head.seq == known.seq && known.isOf(head.batch)
     }
 
     /// Takes the head's lock and applies the log up to the head. `isHeld` is false if the caller must try again.

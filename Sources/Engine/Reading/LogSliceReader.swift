@@ -48,7 +48,7 @@ struct LogSliceReader {
         case .bulk, .rules, .end: break
         }
         guard slice.end.inside == nil else { return .success(slice) }
-        let head = try connection.heads([view.namespace]).first?.head ?? 0
+        let head = try connection.heads([view.namespace]).first?.head.seq ?? 0
         slice.isAtEnd = slice.end.seq >= head
         return .success(slice)
     }
@@ -96,7 +96,7 @@ struct LogSliceReader {
     /// Returns the reason why the log does not continue at a position.
     private func refusal(_ view: LogView, at position: LogLinePosition) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
-        return position.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
+        return position.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head.seq)
     }
 
     private func add(
@@ -173,23 +173,20 @@ public struct LogView: Sendable {
 
 /// The range of a log.
 public struct LogExtent: Sendable, Equatable {
-    /// The seq of the last entry; 0 for an empty log.
-    public let head: Int64
-    /// The batch of the entry at the head; nil if unknown, and for an empty log.
-    public let headBatch: [UInt8]?
-    /// The seq of the oldest retained entry; `head + 1` if there is none.
+    /// The position after the last entry. Its batch is nil for an empty log.
+    public let head: LogPosition
+    /// The seq of the oldest retained entry; one after the head if there is none.
     public let oldest: Int64
 
-    public init(head: Int64, headBatch: [UInt8]?, oldest: Int64) {
+    public init(head: LogPosition, oldest: Int64) {
         self.head = head
-        self.headBatch = headBatch
         self.oldest = oldest
     }
 
     init(_ record: HistoryRecord) {
         // An empty log has the key of the ids of stream events in place of a batch, which no reader may learn.
         let batch = record.head == 0 ? nil : record.headBatch
-        self.init(head: record.head, headBatch: batch, oldest: record.retainedFrom)
+        self.init(head: LogPosition(seq: record.head, batch: batch), oldest: record.retainedFrom)
     }
 }
 

@@ -183,7 +183,7 @@ final class LogHandler {
             switch result {
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let extent):
-                exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head)")
+                exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head.seq)")
                 if exchange.isHead { return describe(extent, exchange) }
                 begin(asked, extent, exchange)
             }
@@ -194,7 +194,7 @@ final class LogHandler {
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
-        let tail = LogLinePosition(LogPosition(seq: extent.head, batch: extent.headBatch))
+        let tail = LogLinePosition(extent.head)
         exchange.respond(
             status: 200,
             headers: [
@@ -204,14 +204,14 @@ final class LogHandler {
     }
 
     private func begin(_ asked: ListenState, _ extent: LogExtent, _ exchange: HTTPExchange) {
-        let head = LogLinePosition(LogPosition(seq: extent.head, batch: extent.headBatch))
+        let head = LogLinePosition(extent.head)
         switch asked.parameters.start {
         case .head where asked.parameters.mode == .catchUp:
             // The answer has no lines, even if entries have been committed since the head was read.
             answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
         case .head: readFirst(asked, at: head, head, exchange)
         // The head's batch lets a later request detect that entries were lost.
-        case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
+        case .oldest where extent.oldest > extent.head.seq: readFirst(asked, at: head, head, exchange)
         case .oldest: readFirst(asked, at: LogLinePosition(LogPosition(seq: extent.oldest - 1)), head, exchange)
         case .after(let position): readFirst(asked, at: position, head, exchange)
         }

@@ -142,7 +142,7 @@ import Tree
             let extent = Condition<Result<LogExtent, LogReadError>?>(nil)
             engines[0].engine.logs.extent(of: view(namespace)) { result in extent.broadcast { $0 = result } }
             let found = try #require(extent.wait(milliseconds: 20_000) { $0 }).get()
-            #expect(found == LogExtent(head: 0, headBatch: nil, oldest: 1))
+            #expect(found == LogExtent(head: LogPosition(seq: 0), oldest: 1))
         }
     }
 

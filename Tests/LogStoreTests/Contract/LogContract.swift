@@ -122,7 +122,7 @@ final class PostgresContract: LogContract {
     func makeNamespace(_ name: String) throws -> Int64 { try connection.make(name).id }
 
     func head(_ namespace: Int64) throws -> LogPosition? {
-        try connection.heads([namespace]).first.map { LogPosition(seq: $0.head, batch: $0.batch) }
+        try connection.heads([namespace]).first?.head
     }
 
     func commit(_ batch: Batch, isLocked: Bool) throws -> LogConnection.CommitOutcome {

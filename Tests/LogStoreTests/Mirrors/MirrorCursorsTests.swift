@@ -49,7 +49,7 @@ import Testing
             // Another table replaces the first, and its batch is unknown.
             try put(connection, first, seq: 9, generation: 3)
             let next = try #require(try MirrorCursors.read(connection, 7, [first]).first)
-            #expect(next.seq == 9 && next.generation == 3 && next.batch == nil)
+            #expect(next.seq == 9 && next.generation == 3 && next.position.batch == nil)
         }
     }
 
