@@ -182,7 +182,7 @@ let package = Package(
         .executableTarget(
             name: "pathmirror-fuzz",
             dependencies: [
-                "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText",
+                "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "LogStore", "Mirrors", "Feeds", "JSONText",
                 "ClientCore", "WebSocketClient",
             ],
             path: "Sources/Fuzz", swiftSettings: settings),

@@ -131,7 +131,7 @@ final class LogReader: Sendable {
 
         init(_ request: Request) {
             self.request = request
-            log = LogFollower(request.namespace, at: LogCursor(seq: request.after), through: request.through)
+            log = LogFollower(request.namespace, at: LogPosition(seq: request.after), through: request.through)
             isChecked = request.isMeant == nil
         }
 
@@ -141,8 +141,8 @@ final class LogReader: Sendable {
                 guard try isMeant(connection) else { return false }
                 isChecked = true
             }
-            while log.cursor.seq < request.through {
-                let after = log.cursor.seq
+            while log.position.seq < request.through {
+                let after = log.position.seq
                 switch try log.next(on: connection) {
                 case .entries(let page):
                     guard request.each(page.map(\.entry), page.map(\.batchID), after) else { return true }
@@ -150,7 +150,7 @@ final class LogReader: Sendable {
                     guard let last = page.last, request.each(page.map(\.entry), page.map(\.batchID), after) else {
                         return true
                     }
-                    log.restart(at: last.cursor)
+                    log.restart(at: last.position)
                 case .bulk, .rules, .rolledBack, .end: return true
                 }
             }

@@ -49,7 +49,7 @@ import Tree
             let namespace = try #require(try connection.namespace(named: "granted", creating: true)).id
             let worker = Batch.makeID()
             let start = FeedProgressRecord(
-                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
+                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogPosition(seq: 0))
             try connection.beginFeedWorker(worker, FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1])))
             #expect(try connection.heartbeatFeedWorker(worker))
             let definition = Array(#"{"retention": "7d"}"#.utf8)
@@ -58,14 +58,15 @@ import Tree
             _ = try connection.seekFeed(namespace, feed, to: start)
             let claim = try #require(try connection.claimFeed(namespace, feed, by: worker)).claim
             let failedMessage = FailedMessageRecord(
-                seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
+                position: FeedPosition(seq: 1, index: 0), key: "k", state: "dead", attempts: 1,
+                errors: Array("[]".utf8),
                 message: Array("{}".utf8))
             // The second move finds the row by its key.
             for number in Int64(1)...2 {
                 let move = FeedMove(
                     claim: claim, number: number, follows: number - 1, progress: start, delivered: 1, acknowledged: 1,
                     redelivered: 1, failedMessages: [failedMessage],
-                    removed: [(seq: 2, index: 0, isSnapshot: false)])
+                    removed: [FeedPosition(seq: 2, index: 0)])
                 #expect(try connection.moveFeeds([move]).isEmpty)
             }
             _ = try connection.sql.execute("select pathmirror.newest_feed_place('(0,1)')")

@@ -165,7 +165,7 @@ import Tree
             _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00:00Z' + seq * interval '1 minute'"
             )
-            let seq = { (text: String) in try LogMoment(text).seq(connection, record) }
+            let seq = { (text: String) in try SeqOrTime(text).seq(connection, record) }
             #expect(try seq("2026-01-31T12:07:00Z") == 7)
             #expect(try seq("2026-01-31 12:07:59.9") == 7)
             #expect(try seq("2026-01-31T14:08:00+02:00") == 8)
@@ -188,7 +188,7 @@ import Tree
             _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = clock_timestamp() - (10 - seq) * interval '1 day' - interval '1 hour'"
             )
-            let position = { (text: String) in try LogMoment(moment: text) }
+            let position = { (text: String) in try SeqOrTime(argument: text) }
             let seq = { (text: String) in try position(text).seq(connection, record) }
             for (text, expected) in [
                 ("30s", 10), ("59m", 10), ("2h", 9), ("-2h", 9), ("1d", 9), ("-26h", 8), ("1w", 3),

@@ -41,7 +41,7 @@ import Tree
     }
 
     private func seqs(_ history: TreeHistory, after seq: Int64, _ batch: [UInt8]?, most: Int = 100) -> [Int64]? {
-        history.steps(after: LogCursor(seq: seq, batch: batch), most: most).map { steps in
+        history.steps(after: LogPosition(seq: seq, batch: batch), most: most).map { steps in
             for step in steps {
                 #expect(step.before == .int(step.entry.seq - 1) && step.after == .int(step.entry.seq))
                 #expect(step.entry.committedAt == 7 && step.batch == self.batch(step.entry.seq))
@@ -84,7 +84,7 @@ import Tree
         let history = TreeHistory()
         history.begin(with: snapshot(0))
         for first in stride(from: Int64(1), through: 9_901, by: 100) { history.changed(stamped(first...first + 99)) }
-        let steps = try #require(history.steps(after: LogCursor(seq: 1, batch: batch(1)), most: 9_000))
+        let steps = try #require(history.steps(after: LogPosition(seq: 1, batch: batch(1)), most: 9_000))
         #expect(steps.map(\.entry.seq) == Array(2...9_001))
         #expect(steps.first?.before == nil && steps.first?.after == nil)
         #expect(steps.last?.before == .int(9_000) && steps.last?.after == .int(9_001))
@@ -101,8 +101,8 @@ import Tree
             history.changed(stamped(first...first + 999))
         }
         #expect(seqs(history, after: 199_990, batch(199_990))?.count == 10)
-        #expect(history.steps(after: LogCursor(seq: 150_000, batch: batch(150_000)), most: 5)?.count == 5)
-        #expect(history.steps(after: LogCursor(seq: 100_000, batch: batch(100_000)), most: 5) == nil)
+        #expect(history.steps(after: LogPosition(seq: 150_000, batch: batch(150_000)), most: 5)?.count == 5)
+        #expect(history.steps(after: LogPosition(seq: 100_000, batch: batch(100_000)), most: 5) == nil)
     }
 
     @Test func watchersAreNotified() {

@@ -5,7 +5,7 @@ extension LogConnection {
     public func read(
         _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20
     ) throws(LogStoreError) -> [LoggedEntry] {
-        var log = LogFollower(namespace, at: LogCursor(seq: seq), through: last) {
+        var log = LogFollower(namespace, at: LogPosition(seq: seq), through: last) {
             $0.pageEntries = limit
             $0.pageBytes = maxBytes
         }

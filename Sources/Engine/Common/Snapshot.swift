@@ -18,7 +18,7 @@ public struct Snapshot: Sendable {
     }
 
     /// The log position of the snapshot.
-    var cursor: LogCursor { LogCursor(seq: seq, batch: batch) }
+    var position: LogPosition { LogPosition(seq: seq, batch: batch) }
 
     /// Returns false if the snapshot is of a batch other than `other`, and true if one of the two is unknown.
     func isOf(_ other: [UInt8]?) -> Bool { Self.isSame(batch, other) }

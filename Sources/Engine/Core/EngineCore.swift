@@ -199,27 +199,24 @@ extension EngineCore {
     func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
         // The snapshots are read before the query, so the answer includes everything that they contain. Only ids are
         // kept: a reference would prevent the eviction of a namespace.
-        let known = namespaces.all.map { namespace -> (id: Int64, snapshot: (seq: Int64, batch: [UInt8]?)) in
-            let snapshot = namespace.snapshot
-            return (namespace.id, (snapshot.seq, snapshot.batch))
+        let known = namespaces.all.map { namespace -> (id: Int64, position: LogPosition) in
+            (namespace.id, namespace.snapshot.position)
         }
-        var heads: [Int64: (head: Int64, batch: [UInt8]?, following: Following)] = [:]
-        for (id, head, batch, following) in try connection.heads(known.map(\.id)) {
-            heads[id] = (head, batch, following)
-        }
-        for (id, snapshot) in known {
+        var heads: [Int64: (head: LogPosition, following: Following)] = [:]
+        for (id, head, following) in try connection.heads(known.map(\.id)) { heads[id] = (head, following) }
+        for (id, position) in known {
             // A namespace loaded since then is newer; checking it is harmless.
             guard let namespace = namespaces.live(id: id) else { continue }
-            guard let now = heads[id], now.head >= snapshot.seq,
-                now.head > snapshot.seq || Snapshot.isSame(snapshot.batch, now.batch)
+            guard let (head, following) = heads[id], head.seq >= position.seq,
+                head.seq > position.seq || Snapshot.isSame(position.batch, head.batch)
             else {
                 namespace.suspect()
                 continue
             }
-            namespace.following = now.following
-            namespace.headSeen(now.head)
+            namespace.following = following
+            namespace.headSeen(head.seq)
             // The namespace is queued again if no committer has been able to check it.
-            if namespace.isSuspect || (isNew && now.head > snapshot.seq) { namespace.suspect() }
+            if namespace.isSuspect || (isNew && head.seq > position.seq) { namespace.suspect() }
         }
         // The answer overrides a connection failure that another thread has reported since.
         databaseAnswered()

@@ -24,7 +24,7 @@ struct NamespaceFollower {
     ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
         var wasRolledBack = false
-        var log = LogFollower(namespace.id, at: namespace.snapshot.cursor) {
+        var log = LogFollower(namespace.id, at: namespace.snapshot.position) {
             $0.checksHistory = true
             $0.separatesKinds = true
         }
@@ -41,7 +41,7 @@ struct NamespaceFollower {
                     // Retention removed the entry after it was read, or the log is damaged. Only the stored tree
                     // contains the entry's result.
                     try reload(namespace, connection)
-                    log.restart(at: namespace.snapshot.cursor)
+                    log.restart(at: namespace.snapshot.position)
                 }
             case .rules(let logged):
                 batches.append(logged.batchID)
@@ -50,7 +50,7 @@ struct NamespaceFollower {
                 // The entries in between were pruned. Only the stored tree contains their result.
                 batches.append(contentsOf: read.map(\.batchID))
                 try reload(namespace, connection)
-                log.restart(at: namespace.snapshot.cursor)
+                log.restart(at: namespace.snapshot.position)
             case .rolledBack:
                 guard !wasRolledBack else {
                     throw .corrupt(
@@ -59,7 +59,7 @@ struct NamespaceFollower {
                 wasRolledBack = true
                 try rollBack(namespace, connection)
                 namespace.checked()
-                log.restart(at: namespace.snapshot.cursor)
+                log.restart(at: namespace.snapshot.position)
             case .end(let end):
                 namespace.checked(head, reaches: end)
                 return batches
@@ -156,8 +156,8 @@ extension NamespaceFollower {
 extension NamespaceFollower {
     func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         let known = namespace.snapshot
-        guard let now = try connection.heads([namespace.id]).first else { return false }
-        return now.head == known.seq && known.isOf(now.batch)
+        guard let head = try connection.heads([namespace.id]).first?.head else { return false }
+        return head.seq == known.seq && known.isOf(head.batch)
     }
 
     /// Takes the head's lock and applies the log up to the head. `isHeld` is false if the caller must try again.
@@ -177,7 +177,7 @@ extension NamespaceFollower {
         // The commit checks whether the entry at the head is still the same.
         guard head != known.seq else { return (true, []) }
         // A read under the lock sees the whole log. A tree that has to be reloaded needs a transaction of its own.
-        var log = LogFollower(namespace.id, at: known.cursor) { $0.checksHistory = true }
+        var log = LogFollower(namespace.id, at: known.position) { $0.checksHistory = true }
         let event: LogEvent
         do throws(LogStoreError) {
             event = try log.next(on: connection)

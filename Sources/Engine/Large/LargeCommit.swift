@@ -100,8 +100,7 @@ struct LargeCommit {
     private var ends: LargeCommitMachine.Ends {
         let snapshot = namespace.snapshot
         return LargeCommitMachine.Ends(
-            namespace: .init(seq: snapshot.seq, batch: snapshot.batch),
-            write: .init(seq: write.tree.seq, batch: write.tree.batch))
+            namespace: snapshot.position, write: write.tree.position)
     }
 
     /// Applies the next entries to the namespace and to the write. Returns false if that is impossible: entries are
@@ -109,7 +108,7 @@ struct LargeCommit {
     private func takeIn(after seq: Int64) throws(LogStoreError) -> Bool {
         let known = ends
         let start = known.namespace.seq == seq ? known.namespace : known.write
-        var log = LogFollower(namespace.id, at: LogCursor(seq: seq, batch: start.batch)) { $0.checksHistory = true }
+        var log = LogFollower(namespace.id, at: LogPosition(seq: seq, batch: start.batch)) { $0.checksHistory = true }
         guard case .entries(let page) = try log.next(on: write.connection), page.allSatisfy(\.isPlain) else {
             return false
         }

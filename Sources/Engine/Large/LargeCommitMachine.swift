@@ -1,3 +1,4 @@
+import LogStore
 import Runtime
 
 /// Decides how a large write, whose rows are in an open transaction, becomes the next entry. Pure: the machine has no
@@ -43,17 +44,10 @@ struct LargeCommitMachine: Hashable, Sendable {
         case outcomeUnknown
     }
 
-    /// A log position.
-    struct Position: Hashable, Sendable {
-        let seq: Int64
-        /// The batch of the entry there; nil if unknown.
-        let batch: [UInt8]?
-    }
-
     /// The positions of the namespace's snapshot and of the write.
     struct Ends: Hashable, Sendable {
-        let namespace: Position
-        let write: Position
+        let namespace: LogPosition
+        let write: LogPosition
     }
 
     /// The result of an effect.

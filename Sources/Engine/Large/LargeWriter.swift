@@ -123,10 +123,8 @@ final class LargeWriter: Sendable {
     /// Applies the entries that were written meanwhile, so that little remains to be done under the head's lock. A
     /// conflict is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        // The cursor includes the batch, because the database may have another history than the evaluated tree.
-        var log = LogFollower(namespace.id, at: LogCursor(seq: write.tree.seq, batch: write.tree.batch)) {
-            $0.checksHistory = true
-        }
+        // The position includes the batch, because the database may have another history than the evaluated tree.
+        var log = LogFollower(namespace.id, at: write.tree.position) { $0.checksHistory = true }
         while case .entries(let page) = try log.next(on: write.connection), write.tree.take(page) {}
     }
 }

@@ -1,23 +1,19 @@
+import LogStore
 import Synchronization
 
 /// The recent log positions of this gateway's namespaces, which show how many entries the database has lost if its
 /// history changes. Bounded: of older positions only their age is known.
 final class RecentPositions: Sendable {
-    struct Position: Sendable {
-        let seq: Int64
-        let batch: [UInt8]
-    }
-
     private struct State {
-        var ring: [(namespace: Int64, position: Position)] = []
+        var ring: [(namespace: Int64, position: LogPosition)] = []
         var next = 0
     }
     private let state = Mutex(State())
     private static let capacity = 4_096
 
     func note(_ namespace: Int64, _ snapshot: Snapshot) {
-        guard let batch = snapshot.batch else { return }
-        let entry = (namespace: namespace, position: Position(seq: snapshot.seq, batch: batch))
+        guard snapshot.batch != nil else { return }
+        let entry = (namespace: namespace, position: snapshot.position)
         state.withLock { state in
             if state.ring.count < Self.capacity {
                 state.ring.append(entry)
@@ -28,9 +24,9 @@ final class RecentPositions: Sendable {
         }
     }
 
-    /// Returns the positions of one namespace, newest first.
-    func of(_ namespace: Int64) -> [Position] {
-        let found = state.withLock { state -> [Position] in
+    /// Returns the positions of one namespace, newest first. The batch of each is known.
+    func of(_ namespace: Int64) -> [LogPosition] {
+        let found = state.withLock { state -> [LogPosition] in
             let inOrder = state.ring[state.next...] + state.ring[..<state.next]
             return inOrder.filter { $0.namespace == namespace }.map(\.position)
         }

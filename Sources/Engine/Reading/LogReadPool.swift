@@ -12,7 +12,7 @@ public final class LogReadPool: Sendable {
     private enum Job: Sendable {
         case exists(String, @Sendable (Result<Bool, LogReadError>) -> Void)
         case extent(Int64, String, @Sendable (Result<LogExtent, LogReadError>) -> Void)
-        case slice(LogView, LogPosition, @Sendable (Result<LogSlice, LogReadError>) -> Void)
+        case slice(LogView, LogLinePosition, @Sendable (Result<LogSlice, LogReadError>) -> Void)
 
         func fail(_ error: EngineError) {
             switch self {
@@ -69,7 +69,7 @@ public final class LogReadPool: Sendable {
 
     /// Reads some lines after a log position. `completion` is called from another thread.
     public func slice(
-        _ view: LogView, at position: LogPosition,
+        _ view: LogView, at position: LogLinePosition,
         _ completion: @escaping @Sendable (Result<LogSlice, LogReadError>) -> Void
     ) {
         add(.slice(view, position, completion), of: view.namespace, isAdministrators: view.hasOrigins)

@@ -1,4 +1,4 @@
-import LogStore
+public import LogStore
 import Runtime
 public import Tree
 
@@ -15,7 +15,7 @@ struct LogSliceReader {
 
     /// Reads lines after a log position. Their number is limited, so that other readers do not wait for long.
     func slice(
-        _ view: LogView, at position: LogPosition, installation: String
+        _ view: LogView, at position: LogLinePosition, installation: String
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
         let lines = LogLineMaker(
             installation: installation, namespace: view.name, within: view.path, hasOrigins: view.hasOrigins)
@@ -40,22 +40,22 @@ struct LogSliceReader {
             }
         case .missing(let seqs, _) where seqs.isEmpty:
             // The position has no batch to show whether the entries after it belong to its history; none is missing.
-            guard position.batch != nil else { return .failure(try refusal(view, at: position)) }
-            return try self.slice(view, at: LogPosition(seq: position.seq), installation: installation)
+            guard position.entry.batch != nil else { return .failure(try refusal(view, at: position)) }
+            return try self.slice(view, at: LogLinePosition(LogPosition(seq: position.seq)), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
         case .rolledBack(nil): throw .unknownNamespace(view.name)
         case .rolledBack(let record?): return .failure(.otherHistory(head: record.head))
         case .bulk, .rules, .end: break
         }
         guard slice.end.inside == nil else { return .success(slice) }
-        let head = try connection.heads([view.namespace]).first?.head ?? 0
+        let head = try connection.heads([view.namespace]).first?.head.seq ?? 0
         slice.isAtEnd = slice.end.seq >= head
         return .success(slice)
     }
 
-    private func page(_ view: LogView, _ position: LogPosition) throws(LogStoreError) -> LogEvent {
+    private func page(_ view: LogView, _ position: LogLinePosition) throws(LogStoreError) -> LogEvent {
         let limits = limits
-        var follower = LogFollower(view.namespace, at: LogCursor(seq: position.seq, batch: position.batch)) {
+        var follower = LogFollower(view.namespace, at: position.entry) {
             $0.pageEntries = limits.sliceEntries
             $0.pageBytes = limits.sliceBytes
             $0.checksHistory = true
@@ -71,7 +71,7 @@ struct LogSliceReader {
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
         let position = slice.end
         guard let logged = try connection.entry(view.namespace, position.seq + 1), logged.entry.isBulk,
-            logged.batchID == position.batch, lines.line(of: logged.entry, time: "") != nil
+            logged.batchID == position.inside?.batch, lines.line(of: logged.entry, time: "") != nil
         else { return .failure(try refusal(view, at: position)) }
         var slice = slice
         do throws(LogStoreError) {
@@ -86,7 +86,7 @@ struct LogSliceReader {
     ///
     /// - Parameter count: the number of parts of the entry; nil if the log no longer has the entry.
     private func refusal(
-        _ view: LogView, at position: LogPosition, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
+        _ view: LogView, at position: LogLinePosition, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
     ) throws(LogStoreError) -> LogReadError {
         let refusal = try refusal(view, at: position)
         guard case .otherHistory = refusal, let count, part < count else { return refusal }
@@ -94,9 +94,9 @@ struct LogSliceReader {
     }
 
     /// Returns the reason why the log does not continue at a position.
-    private func refusal(_ view: LogView, at position: LogPosition) throws(LogStoreError) -> LogReadError {
+    private func refusal(_ view: LogView, at position: LogLinePosition) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
-        return position.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
+        return position.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head.seq)
     }
 
     private func add(
@@ -110,7 +110,9 @@ struct LogSliceReader {
         guard entry.isBulk else { return slice.add(line, to: Self.after(logged)) }
         slice.add(
             line,
-            to: LogPosition(seq: slice.end.seq, batch: logged.batchID, inside: LogPosition.Inside(part: 0, lines: 0)))
+            to: LogLinePosition(
+                LogPosition(seq: slice.end.seq),
+                inside: LogLinePosition.Inside(batch: logged.batchID, part: 0, lines: 0)))
         try addParts(of: logged, lines, view, &slice)
     }
 
@@ -138,13 +140,13 @@ struct LogSliceReader {
         }
     }
 
-    private static func after(_ logged: LoggedEntry) -> LogPosition {
-        LogPosition(seq: logged.entry.seq, batch: logged.batchID)
+    private static func after(_ logged: LoggedEntry) -> LogLinePosition {
+        LogLinePosition(logged.position)
     }
 }
 
 extension LogSlice {
-    fileprivate mutating func add(_ line: LogLine, to position: LogPosition) {
+    fileprivate mutating func add(_ line: LogLine, to position: LogLinePosition) {
         let json = line.json
         byteCount += json.count
         lines.append(json)
@@ -171,23 +173,20 @@ public struct LogView: Sendable {
 
 /// The range of a log.
 public struct LogExtent: Sendable, Equatable {
-    /// The seq of the last entry; 0 for an empty log.
-    public let head: Int64
-    /// The batch of the entry at the head; nil if unknown, and for an empty log.
-    public let headBatch: [UInt8]?
-    /// The seq of the oldest retained entry; `head + 1` if there is none.
+    /// The position after the last entry. Its batch is nil for an empty log.
+    public let head: LogPosition
+    /// The seq of the oldest retained entry; one after the head if there is none.
     public let oldest: Int64
 
-    public init(head: Int64, headBatch: [UInt8]?, oldest: Int64) {
+    public init(head: LogPosition, oldest: Int64) {
         self.head = head
-        self.headBatch = headBatch
         self.oldest = oldest
     }
 
     init(_ record: HistoryRecord) {
         // An empty log has the key of the ids of stream events in place of a batch, which no reader may learn.
         let batch = record.head == 0 ? nil : record.headBatch
-        self.init(head: record.head, headBatch: batch, oldest: record.retainedFrom)
+        self.init(head: LogPosition(seq: record.head, batch: batch), oldest: record.retainedFrom)
     }
 }
 
@@ -196,15 +195,15 @@ public struct LogSlice: Sendable {
     /// JSON, without line ends.
     public internal(set) var lines: [[UInt8]] = []
     /// The position after all entries that were read, with or without lines.
-    public internal(set) var end: LogPosition
+    public internal(set) var end: LogLinePosition
     /// Whether the log ended there.
     public internal(set) var isAtEnd = false
     var byteCount = 0
 
-    init(at position: LogPosition) { end = position }
+    init(at position: LogLinePosition) { end = position }
 
     /// Creates a slice without lines at the end of the log.
-    public init(emptyAt position: LogPosition) {
+    public init(emptyAt position: LogLinePosition) {
         end = position
         isAtEnd = true
     }
@@ -218,37 +217,38 @@ public enum LogReadError: Error, Sendable, Equatable {
     case otherHistory(head: Int64)
     /// The entry after the position has lost a part, which only damage to the database explains. `next` is the position
     /// after the entry.
-    case damaged(next: LogPosition)
+    case damaged(next: LogLinePosition)
     case engine(EngineError)
 }
 
 /// A position between two lines of a namespace's log, from which a reader continues.
-public struct LogPosition: Sendable, Hashable {
-    /// The seq of the last entry whose lines are all before the position.
-    public var seq: Int64
-    /// The batch of the entry `seq`, or, for a position inside an entry, the batch of that entry. It distinguishes the
-    /// log's history from another one. Nil if unknown.
-    public var batch: [UInt8]?
-    /// Nil if the next line is an entry's first. Otherwise the position is inside the entry after `seq`, which is
+public struct LogLinePosition: Sendable, Hashable {
+    /// The position after the last entry whose lines are all before.
+    public var entry: LogPosition
+    /// Nil if the next line is an entry's first. Otherwise the position is inside the entry after `entry`, which is
     /// stored in parts.
     public var inside: Inside?
 
     /// The progress of a reader in the parts of an entry.
     public struct Inside: Sendable, Hashable {
+        /// The batch of the entry. Nil if unknown.
+        public var batch: [UInt8]?
         /// The number of the next part.
         public var part: Int32
         /// The number of earlier parts with a line: those that concern the reader's path.
         public var lines: Int32
 
-        public init(part: Int32, lines: Int32) {
+        public init(batch: [UInt8]?, part: Int32, lines: Int32) {
+            self.batch = batch
             self.part = part
             self.lines = lines
         }
     }
 
-    public init(seq: Int64, batch: [UInt8]? = nil, inside: Inside? = nil) {
-        self.seq = seq
-        self.batch = batch
+    public init(_ entry: LogPosition, inside: Inside? = nil) {
+        self.entry = entry
         self.inside = inside
     }
+
+    public var seq: Int64 { entry.seq }
 }

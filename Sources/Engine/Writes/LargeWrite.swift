@@ -69,10 +69,8 @@ struct MergedTree {
     let base: Snapshot
     /// The tree after the write and after the entries of others.
     private(set) var root: Node
-    /// The seq of the last entry of others.
-    private(set) var seq: Int64
-    /// The batch of that entry; nil if unknown.
-    private(set) var batch: [UInt8]?
+    /// The position after the last entry of others.
+    private(set) var position: LogPosition
     /// The tree after the entries of others alone. Kept only if its root has a priority, which is removed with the last
     /// child.
     private var others: Node?
@@ -88,18 +86,20 @@ struct MergedTree {
         self.base = base
         self.root = root
         self.condition = condition
-        seq = base.seq
-        batch = base.batch
+        position = base.position
         paths = TouchedPaths(changes)
         others = base.root.priority.isNull ? nil : base.root
     }
+
+    /// The seq of the last entry of others.
+    var seq: Int64 { position.seq }
 
     /// Inserts entries of others before the write. Returns false if that is impossible and the write has to be
     /// evaluated again.
     mutating func take(_ logged: [LoggedEntry]) -> Bool {
         for one in logged {
             let entry = one.entry
-            guard entry.seq == seq + 1, !entry.isBulk, entry.operation != .rules else { return false }
+            guard entry.seq == position.seq + 1, !entry.isBulk, entry.operation != .rules else { return false }
             for change in entry.changes {
                 let isConditional = condition.map { change.path.overlaps($0) } ?? false
                 if isConditional || paths.conflicts(with: change) { return false }
@@ -108,8 +108,7 @@ struct MergedTree {
                 if without.isNull { return false }
                 others = without
             }
-            seq = entry.seq
-            batch = one.batchID
+            position = one.position
         }
         // The root's own priority is removed with the last child, and would return with the next.
         return logged.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull

@@ -192,7 +192,7 @@ public struct FeedAdministration {
         let batch = try connection.batches(namespace.id, at: [seq])[seq]
         return FeedProgressRecord(
             seq: seq, index: 0, snapshotSeq: snapshotSeq, done: [], handedTo: seq,
-            readTo: LogCursor(seq: seq, batch: batch))
+            readTo: LogPosition(seq: seq, batch: batch))
     }
 
     /// Returns the last entry that a feed with this start does not deliver, or nil for a snapshot.
@@ -204,8 +204,8 @@ public struct FeedAdministration {
         case .now: seq = namespace.head
         case .beginning: seq = 0
         case .snapshot: return nil
-        case .seq(let wanted): seq = try LogMoment.seq(wanted).seq(connection, namespace)
-        case .time(let text): seq = try LogMoment.time(text).seq(connection, namespace)
+        case .seq(let wanted): seq = try SeqOrTime.seq(wanted).seq(connection, namespace)
+        case .time(let text): seq = try SeqOrTime.time(text).seq(connection, namespace)
         }
         guard seq + 1 >= namespace.retainedFrom else {
             throw FeedError.pruned(wanted: seq + 1, oldest: namespace.retainedFrom)
@@ -228,7 +228,7 @@ public struct FeedAdministration {
         let record = try feed(name)
         let deadLetters = try connection.failedMessages(
             record.namespaceID, record.id, states: ["dead"],
-            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit,
+            after: after, limit: limit,
             mostBytes: Int64(Self.mostDeadLetterBytes)
         ).map { FeedDeadLetter($0.failedMessage, since: $0.since) }
         return FeedDeadLetter.page(deadLetters, mostBytes: Self.mostDeadLetterBytes)
@@ -291,7 +291,7 @@ public struct FeedDeadLetter: Sendable {
         attempts = record.attempts
         lastReason = failures.last?.reason ?? ""
         deadAt = since
-        position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        position = record.position
         var json = Array(StoredMessage.bounded(record.message ?? Array("{}".utf8)).dropLast())
         if json.count > 1 { json.append(UInt8(ascii: ",")) }
         json += Array("\"attempts\":\(record.attempts),\"errors\":".utf8)

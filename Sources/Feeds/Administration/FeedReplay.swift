@@ -88,7 +88,7 @@ public struct FeedReplay {
         try tree.advance(to: first - 1)
         var failedMessages: [FailedMessageRecord] = []
         var bytes = 0
-        var follower = LogFollower(namespace.id, at: LogCursor(seq: first - 1), through: last) {
+        var follower = LogFollower(namespace.id, at: LogPosition(seq: first - 1), through: last) {
             $0.pageEntries = pageLimit
         }
         while tree.seq < last {

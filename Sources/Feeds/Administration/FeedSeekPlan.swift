@@ -1,3 +1,5 @@
+import LogStore
+
 /// The effect of moving a feed to another log position.
 public struct FeedSeekPlan: Sendable, Equatable {
     /// The feed's log position now, and its log position afterwards.

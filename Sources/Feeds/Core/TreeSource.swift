@@ -44,7 +44,7 @@ public protocol TreeSource: Sendable {
 
     /// Returns the entries after a position, in order and without a gap, at most `most`; the newer entries come with their trees.
     /// Returns an empty array if no later entry is known, and nil if the entries must be read from the log.
-    func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]?
+    func steps(of namespace: Int64, after cursor: LogPosition, most: Int) -> [TreeStep]?
 
     /// Stops keeping the namespace's trees: none of its feeds runs on this gateway any longer.
     func forget(_ namespace: Int64)

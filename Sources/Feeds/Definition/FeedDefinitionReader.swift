@@ -193,7 +193,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         case .object(let members) where members.count == 1 && members[0].key == "time":
             guard let text = text(members[0].value, "start.time") else { return nil }
             do throws(ReplayError) {
-                guard case .time = try LogMoment(text) else { throw .badPosition(text) }
+                guard case .time = try SeqOrTime(text) else { throw .badPosition(text) }
                 return .time(text)
             } catch {
                 note(members[0].value.position, "start.time", "\"\(text)\" is not a time such as 2026-11-22T10:00:00Z")

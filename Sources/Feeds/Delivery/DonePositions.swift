@@ -31,7 +31,7 @@ struct CheckedProgress: Sendable {
 struct DonePositions {
     /// The positions that were done when this run of the feed began.
     let begun: FeedProgress
-    private(set) var readTo: LogCursor
+    private(set) var readTo: LogPosition
     /// The number of open positions.
     private(set) var count = 0
     /// The last position that was opened or passed.
@@ -47,7 +47,7 @@ struct DonePositions {
 
     init(from progress: FeedProgress) {
         begun = progress
-        readTo = LogCursor(seq: progress.seq)
+        readTo = LogPosition(seq: progress.seq)
     }
 
     /// The first open position.
@@ -79,7 +79,7 @@ struct DonePositions {
     }
 
     /// Notes that all messages of entries up to the cursor were opened or passed. Returns false if that was already known.
-    mutating func read(to cursor: LogCursor) -> Bool {
+    mutating func read(to cursor: LogPosition) -> Bool {
         guard cursor.seq >= readTo.seq else { return false }
         readTo = cursor
         return true

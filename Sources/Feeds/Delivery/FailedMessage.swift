@@ -1,3 +1,5 @@
+public import LogStore
+
 /// A failed attempt.
 ///
 /// Its size is bounded, because each failure of a message writes all of the message's stored failures again.

@@ -1,3 +1,5 @@
+import LogStore
+
 /// The requests of consumers.
 extension FeedMachine {
     /// Delivers up to `most` messages, the oldest first. The messages of a key are delivered in order and to one consumer at a time.

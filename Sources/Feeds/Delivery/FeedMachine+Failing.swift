@@ -1,3 +1,4 @@
+import LogStore
 import Runtime
 
 /// Failed attempts and dead letters.

@@ -1,3 +1,5 @@
+import LogStore
+
 /// The waiting, ready and held messages of each key.
 extension FeedMachine {
     func orderingKey(_ message: FeedMessage) -> FeedKey { FeedKey(settings.ordersByKey ? message.key : "") }

@@ -1,3 +1,5 @@
+import LogStore
+
 /// Connections of consumers, and acknowledgement by naming the last message received.
 extension FeedMachine {
     /// Opens a connection of a consumer. Acknowledges the messages that the consumer's previous opening received up to `id`, in the

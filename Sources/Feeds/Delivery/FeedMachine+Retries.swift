@@ -1,3 +1,5 @@
+import LogStore
+
 /// Retries: stored messages that are delivered again. The database may have more of them than the machine has read.
 extension FeedMachine {
     /// The retries in the database that the machine has not read yet. Empty for feeds whose dead letters do not stop keys: a retry

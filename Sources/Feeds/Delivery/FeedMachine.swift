@@ -193,7 +193,7 @@ final class FeedMachine {
     var byteRoom: Int { settings.windowBytes - pendingBytes }
     /// Whether a pull would receive a message.
     var hasReady: Bool { fault == nil && !ready.isEmpty }
-    var readTo: LogCursor { positions.readTo }
+    var readTo: LogPosition { positions.readTo }
     /// The first message that is not done, or the first retry if all messages of the log are done.
     var oldest: FeedMessage? {
         positions.first.flatMap { slots[$0]?.message }
@@ -266,14 +266,14 @@ final class FeedMachine {
     }
 
     /// Notes that all messages of entries up to the cursor were pushed.
-    func read(to cursor: LogCursor) {
+    func read(to cursor: LogPosition) {
         guard positions.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
         isStale = true
     }
 
     /// Notes that all messages of the snapshot's tree were pushed. The messages of later entries follow.
-    func readSnapshot(at cursor: LogCursor) {
+    func readSnapshot(at cursor: LogPosition) {
         positions.readSnapshot()
         read(to: cursor)
         isDirty = true

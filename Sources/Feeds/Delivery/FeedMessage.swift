@@ -1,3 +1,4 @@
+public import LogStore
 import Runtime
 public import Tree
 

@@ -1,3 +1,5 @@
+import LogStore
+
 /// Identifies a connection of a consumer: an event stream, a pull with `resume`, or a pull forwarded by another gateway.
 ///
 /// The messages of an opening arrive on one connection, in the order of their delivery.

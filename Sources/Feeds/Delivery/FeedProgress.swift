@@ -13,18 +13,18 @@ public struct FeedProgress: Sendable {
     /// The last entry whose messages may have been delivered. No message of a later entry has been delivered.
     public var handedTo: Int64
     /// The position up to which the log was read.
-    public var readTo: LogCursor
+    public var readTo: LogPosition
 
     public init(
         seq: Int64, index: Int64 = 0, snapshotSeq: Int64? = nil, done: PositionRanges = PositionRanges(),
-        handedTo: Int64? = nil, readTo: LogCursor? = nil
+        handedTo: Int64? = nil, readTo: LogPosition? = nil
     ) {
         self.seq = seq
         self.index = index
         self.snapshotSeq = snapshotSeq
         self.done = done
         self.handedTo = handedTo ?? seq
-        self.readTo = readTo ?? LogCursor(seq: seq)
+        self.readTo = readTo ?? LogPosition(seq: seq)
     }
 
     /// Returns whether a message is done.

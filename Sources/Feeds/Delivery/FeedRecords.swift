@@ -27,9 +27,8 @@ extension FeedProgress {
 extension FailedMessageRecord {
     init(_ failedMessage: FailedMessage, namespace: String) {
         self.init(
-            seq: failedMessage.position.seq, index: failedMessage.position.index,
-            isSnapshot: failedMessage.position.isSnapshot,
-            key: failedMessage.key, state: failedMessage.state.rawValue, attempts: failedMessage.attempts,
+            position: failedMessage.position, key: failedMessage.key, state: failedMessage.state.rawValue,
+            attempts: failedMessage.attempts,
             errors: FeedFailure.json(failedMessage.failures),
             message: failedMessage.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
     }
@@ -38,7 +37,7 @@ extension FailedMessageRecord {
 extension FailedMessage {
     /// Returns nil if the record has an unknown state or an unreachable position.
     init?(_ record: FailedMessageRecord) {
-        let position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        let position = record.position
         guard let state = State(rawValue: record.state), position.isReachable else { return nil }
         self.init(
             position: position, key: record.key, state: state, attempts: record.attempts,

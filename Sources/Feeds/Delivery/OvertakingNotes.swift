@@ -1,3 +1,5 @@
+import LogStore
+
 /// The messages that have yet to be delivered although a previous run of the feed may have delivered later messages of their keys.
 ///
 /// The later messages are delivered again even if consumers acknowledge them, so that no message is done before an

@@ -92,7 +92,7 @@ final class NamespaceReader {
         guard !core.trees.isComing(namespaceID) else { return false }
         let root = try tree(at: start.wantedSeq, on: connection, from: base)
         base = TreeVersion(seq: start.wantedSeq, root: root)
-        let cursor = LogCursor(seq: start.wantedSeq)
+        let cursor = LogPosition(seq: start.wantedSeq)
         let reader: SharedReader
         if start.progress.snapshotSeq != nil {
             let time = try cursor.seq == 0 ? nil : connection.entry(namespaceID, cursor.seq)?.entry.committedAt
@@ -121,7 +121,7 @@ final class NamespaceReader {
         readerTrees = SharedReaderTrees()
     }
 
-    func follower(at cursor: LogCursor) -> LogFollower {
+    func follower(at cursor: LogPosition) -> LogFollower {
         LogFollower(namespaceID, at: cursor) {
             $0.pageEntries = core.settings.pageEntries
             $0.separatesKinds = true
@@ -194,7 +194,7 @@ final class NamespaceReader {
         var left: [SharedReader] = []
         for step in steps {
             left += readings[index].reader.pass(
-                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
+                step.entry, at: LogPosition(seq: step.entry.seq, batch: step.batch),
                 after: step.after ?? Self.applied(step.entry, to: readings[index].reader.root),
                 paths: step.entry.changes.map(\.path), &findings)
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
@@ -246,7 +246,7 @@ final class NamespaceReader {
         while let logged = readings[index].page.popFirst() {
             let root = Self.applied(logged.entry, to: readings[index].reader.root)
             for reader in readings[index].reader.pass(
-                logged.entry, at: logged.cursor, after: root, paths: logged.entry.changes.map(\.path), &findings)
+                logged.entry, at: logged.position, after: root, paths: logged.entry.changes.map(\.path), &findings)
             {
                 // The new reader's own follower resumes after the entry.
                 left.append(
@@ -274,7 +274,7 @@ final class NamespaceReader {
     private func passWithout(_ index: Int, _ logged: LoggedEntry) {
         var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
         _ = readings[index].reader.pass(
-            logged.entry, at: logged.cursor, after: readings[index].reader.root, paths: [], &findings)
+            logged.entry, at: logged.position, after: readings[index].reader.root, paths: [], &findings)
         finish(index, findings, [])
     }
 
@@ -298,7 +298,7 @@ final class NamespaceReader {
         readings[index].bulk = nil
         var findings = readings[index].reader.feeds.map { FoundMessages(claim: $0.claim) }
         let left = readings[index].reader.pass(
-            logged.entry, at: logged.cursor, after: tree.root, paths: nil, &findings
+            logged.entry, at: logged.position, after: tree.root, paths: nil, &findings
         ).map {
             Reading(
                 reader: $0, follower: readings[index].follower, page: readings[index].page,

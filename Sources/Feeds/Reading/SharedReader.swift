@@ -25,7 +25,7 @@ struct SharedReader {
     /// An entry or a snapshot with more records than one step processes.
     private struct Wide {
         let facts: EntryFacts
-        let cursor: LogCursor
+        let cursor: LogPosition
         let before: Node
         let after: Node
         var records: RecordEnumerator
@@ -36,12 +36,12 @@ struct SharedReader {
     private(set) var feeds: [SharedReaderFeed]
     /// The tree at `cursor`.
     private(set) var root: Node
-    private(set) var cursor: LogCursor
+    private(set) var cursor: LogPosition
     private var wide: Wide?
     /// The maximum number of records to enumerate, or messages to find, before other readers get their turn.
     private static let mostAtOnce = 1_000
 
-    init(_ feeds: [SharedReaderFeed], root: Node, at cursor: LogCursor) {
+    init(_ feeds: [SharedReaderFeed], root: Node, at cursor: LogPosition) {
         self.feeds = feeds
         self.root = root
         self.cursor = cursor
@@ -50,7 +50,7 @@ struct SharedReader {
     /// Creates a reader that starts with the records of a tree.
     ///
     /// - Parameter index: The index of the first record to read.
-    init(_ feed: SharedReaderFeed, snapshot root: Node, at cursor: LogCursor, from index: Int64, time: Int64) {
+    init(_ feed: SharedReaderFeed, snapshot root: Node, at cursor: LogPosition, from index: Int64, time: Int64) {
         self.init([feed], root: root, at: cursor)
         var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, paths: nil)
         for _ in 0..<index { _ = records.nextChange() }
@@ -111,7 +111,7 @@ struct SharedReader {
     ///   - findings: One element for each feed, in order.
     /// - Returns: New readers for the feeds that have more messages in the entry than one step processes.
     mutating func pass(
-        _ entry: Entry, at cursor: LogCursor, after: Node, paths: [Path]?, _ findings: inout [FoundMessages]
+        _ entry: Entry, at cursor: LogPosition, after: Node, paths: [Path]?, _ findings: inout [FoundMessages]
     ) -> [SharedReader] {
         let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
         var left: [SharedReader] = []
@@ -218,7 +218,7 @@ struct FoundMessages: Sendable {
     var bytes = 0
     var failedMessages: [FeedPosition: FailedMessage] = [:]
     /// The position up to which all messages have been found, or nil if the reader has not finished an entry.
-    var readTo: LogCursor?
+    var readTo: LogPosition?
     var hasReadSnapshot = false
 
     /// Whether the feed has room for more messages.
@@ -240,14 +240,14 @@ struct RestingReader: Sendable {
     }
 
     private(set) var feeds: [SharedReaderFeed]
-    let cursor: LogCursor
+    let cursor: LogPosition
     /// The progress of a snapshot, or nil between two entries.
     let snapshot: Snapshot?
     /// The time before which the tree is not rebuilt, in monotonic milliseconds.
     private(set) var restsUntil: Milliseconds = 0
     private var pause: Backoff?
 
-    init(feeds: [SharedReaderFeed], cursor: LogCursor, snapshot: Snapshot?) {
+    init(feeds: [SharedReaderFeed], cursor: LogPosition, snapshot: Snapshot?) {
         self.feeds = feeds
         self.cursor = cursor
         self.snapshot = snapshot

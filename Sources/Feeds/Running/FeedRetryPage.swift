@@ -57,27 +57,27 @@ extension FeedRetryPage {
             overview.stored = FeedMachine.Stored(count: count, bytes: bytes)
         }
         let rows = try connection.failedMessages(
-            namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
+            namespace, feed, states: ["retry"], after: after,
             limit: Self.failedMessagesAtOnce, mostBytes: Self.bytesAtOnce)
         let end = rows.last?.failedMessage
         let bytes = rows.reduce(0) { $0 + Int64($1.failedMessage.message?.count ?? 0) }
         let hasMore = rows.count == Self.failedMessagesAtOnce || bytes >= Self.bytesAtOnce
         if after == nil, stopsKeys, hasMore, let end {
             let keys = try connection.retriedFeedKeys(
-                namespace, feed, after: .init(seq: end.seq, index: end.index, isSnapshot: end.isSnapshot),
+                namespace, feed, after: end.position,
                 limit: Self.mostKeys + 1)
             overview.lastOfKeys = keys.count > Self.mostKeys ? nil : Self.positions(keys)
         }
         self.init(
             failedMessages: rows.compactMap { FailedMessage($0.failedMessage) }, after: after,
-            last: end.map { FeedPosition(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot) } ?? after,
+            last: end?.position ?? after,
             hasMore: hasMore, overview: after == nil ? overview : nil)
     }
 
-    private static func positions(_ keys: [(key: String, last: LogConnection.FeedPlace)]) -> [FeedKey: FeedPosition] {
+    private static func positions(_ keys: [(key: String, last: FeedPosition)]) -> [FeedKey: FeedPosition] {
         var positions: [FeedKey: FeedPosition] = [:]
         for (key, last) in keys {
-            positions[FeedKey(key)] = FeedPosition(seq: last.seq, index: last.index, isSnapshot: last.isSnapshot)
+            positions[FeedKey(key)] = last
         }
         return positions
     }

@@ -284,7 +284,7 @@ final class FeedSupervisor: AnnouncementListener {
         _ progress: FeedProgress, _ record: FeedRecord, _ connection: LogConnection
     ) throws -> FeedProgress {
         guard let history = try connection.history(record.namespaceID, at: progress.readTo.seq),
-            history.relation(of: progress.readTo.seq, batch: progress.readTo.batch) == .rolledBack
+            history.relation(of: progress.readTo) == .rolledBack
         else { return progress }
         core.logger.error(
             "THE DATABASE HAS LOST ENTRIES that a feed has delivered: the feed continues with the remaining entries",

@@ -117,12 +117,12 @@ final class FeedWriter: Sendable {
 
     private static func move(_ commit: (claim: FeedClaim, commit: FeedCommit)) -> FeedMove {
         var failedMessages: [FailedMessageRecord] = []
-        var removed: [(seq: Int64, index: Int64, isSnapshot: Bool)] = []
+        var removed: [FeedPosition] = []
         for (position, change) in commit.commit.failedMessages {
             switch change {
             case .put(let failedMessage):
                 failedMessages.append(FailedMessageRecord(failedMessage, namespace: commit.commit.namespace))
-            case .remove: removed.append((position.seq, position.index, position.isSnapshot))
+            case .remove: removed.append(position)
             }
         }
         let counters = commit.commit.counters

@@ -1,4 +1,5 @@
 public import HTTPClient
+import LogStore
 import Runtime
 
 /// Creates the sinks that feed definitions name.

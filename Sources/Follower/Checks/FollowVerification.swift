@@ -122,7 +122,7 @@ private struct TreeReader {
     init(_ connection: LogConnection, _ namespace: NamespaceRecord) {
         self.connection = connection
         self.namespace = namespace
-        follower = LogFollower(namespace.id, at: LogCursor(seq: 0))
+        follower = LogFollower(namespace.id, at: LogPosition(seq: 0))
     }
 
     /// Reads the rows of the tree.
@@ -130,7 +130,7 @@ private struct TreeReader {
         let loaded = try connection.loadTree(namespace.id)
         root = loaded.root
         seq = loaded.head
-        follower = LogFollower(namespace.id, at: LogCursor(seq: loaded.head, batch: loaded.batch))
+        follower = LogFollower(namespace.id, at: LogPosition(seq: loaded.head, batch: loaded.batch))
     }
 
     /// Applies the entries that follow, one by one, for as long as `goesOn` accepts the tree after each.

@@ -1,4 +1,5 @@
 import Feeds
+import LogStore
 
 extension FuzzTarget {
     /// The finished positions in a feed's row. The first byte selects the treatment of the input: as these bytes, or as

@@ -1,4 +1,5 @@
 import Feeds
+import LogStore
 
 extension FuzzTarget {
     /// Ids of messages and of stream events, as consumers send them back. The text before the first line break is the

@@ -209,10 +209,7 @@ final class FeedsHandler {
         case .all: selection = .all
         case .key(let key): selection = .key(key)
         case .ids(let ids):
-            selection = .positions(
-                ids.compactMap { FeedPosition(id: $0, in: feed.namespace) }.map {
-                    LogConnection.FeedPlace(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot)
-                })
+            selection = .positions(ids.compactMap { FeedPosition(id: $0, in: feed.namespace) })
         }
         administer(feeds, .change, call, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
     }

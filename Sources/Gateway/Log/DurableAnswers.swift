@@ -11,7 +11,7 @@ struct DurableAnswers {
     /// The part of the log that the answer covers.
     let view: LogView
     /// The requested position.
-    let start: LogPosition
+    let start: LogLinePosition
     /// Whether the request was for the log's end at its time. Such an answer is not valid for any other request.
     let isOfEnd: Bool
     /// The cursor, if the answer has one.

@@ -1,6 +1,7 @@
 import Engine
 public import Feeds
 import HTTPServer
+import LogStore
 import Placement
 import Runtime
 import Tokens
@@ -182,7 +183,7 @@ final class LogHandler {
             switch result {
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let extent):
-                exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head)")
+                exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head.seq)")
                 if exchange.isHead { return describe(extent, exchange) }
                 begin(asked, extent, exchange)
             }
@@ -193,7 +194,7 @@ final class LogHandler {
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
-        let tail = LogPosition(seq: extent.head, batch: extent.headBatch)
+        let tail = LogLinePosition(extent.head)
         exchange.respond(
             status: 200,
             headers: [
@@ -203,28 +204,31 @@ final class LogHandler {
     }
 
     private func begin(_ asked: ListenState, _ extent: LogExtent, _ exchange: HTTPExchange) {
-        let head = LogPosition(seq: extent.head, batch: extent.headBatch)
+        let head = LogLinePosition(extent.head)
         switch asked.parameters.start {
         case .head where asked.parameters.mode == .catchUp:
             // The answer has no lines, even if entries have been committed since the head was read.
             answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
         case .head: readFirst(asked, at: head, head, exchange)
         // The head's batch lets a later request detect that entries were lost.
-        case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
-        case .oldest: readFirst(asked, at: LogPosition(seq: extent.oldest - 1), head, exchange)
+        case .oldest where extent.oldest > extent.head.seq: readFirst(asked, at: head, head, exchange)
+        case .oldest: readFirst(asked, at: LogLinePosition(LogPosition(seq: extent.oldest - 1)), head, exchange)
         case .after(let position): readFirst(asked, at: position, head, exchange)
         }
     }
 
     /// - Parameter head: the head at the time of the look-up.
-    private func readFirst(_ asked: ListenState, at start: LogPosition, _ head: LogPosition, _ exchange: HTTPExchange) {
+    private func readFirst(
+        _ asked: ListenState, at start: LogLinePosition, _ head: LogLinePosition, _ exchange: HTTPExchange
+    ) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
             case .failure(.pruned(let oldest))
-            where asked.parameters.start == .oldest && start.batch == nil && oldest > start.seq + 1:
+            where asked.parameters.start == .oldest && start.entry.batch == nil && oldest > start.seq + 1:
                 // Retention has removed the oldest entry. The request named no entry, so it begins with the next oldest
                 // one, or, if no entry is left, at the head, whose batch identifies the log's history.
-                readFirst(asked, at: oldest > head.seq ? head : LogPosition(seq: oldest - 1), head, exchange)
+                readFirst(
+                    asked, at: oldest > head.seq ? head : LogLinePosition(LogPosition(seq: oldest - 1)), head, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
             }
@@ -234,7 +238,7 @@ final class LogHandler {
         }
     }
 
-    private func answer(_ asked: ListenState, _ start: LogPosition, _ first: LogSlice, _ exchange: HTTPExchange) {
+    private func answer(_ asked: ListenState, _ start: LogLinePosition, _ first: LogSlice, _ exchange: HTTPExchange) {
         switch asked.parameters.mode {
         case .catchUp: answers(asked, start, cursor: nil).respond(first, exchange)
         case .longPoll(let shown):
@@ -254,7 +258,7 @@ final class LogHandler {
         }
     }
 
-    private func answers(_ asked: ListenState, _ start: LogPosition, cursor: Int64?) -> DurableAnswers {
+    private func answers(_ asked: ListenState, _ start: LogLinePosition, cursor: Int64?) -> DurableAnswers {
         DurableAnswers(
             responder: services.responder, view: asked.view, start: start,
             isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)

@@ -64,7 +64,7 @@ final class LogHub: LogReadingHost {
 
     // MARK: LogReadingHost
 
-    func read(_ reading: any LogReading, at position: LogPosition) {
+    func read(_ reading: any LogReading, at position: LogLinePosition) {
         let id = reading.exchange.id
         // The query keeps the seat, so that a client that disconnects does not free it before the answer.
         let seat = taken[id]

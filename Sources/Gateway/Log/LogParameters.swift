@@ -1,5 +1,6 @@
 import Crypto
 import Engine
+import LogStore
 import Tree
 import Wire
 
@@ -22,7 +23,7 @@ struct LogParameters: Equatable {
         /// With the oldest retained entry.
         case oldest
         /// After a position.
-        case after(LogPosition)
+        case after(LogLinePosition)
     }
 
     let mode: Mode
@@ -103,27 +104,27 @@ enum LogPositionText {
     static let maxSeq = Int64.max / 2
 
     /// Returns `SEQ_PART_LINES_BATCH`, with numbers of full width, so that offsets sort as positions do.
-    static func offset(_ position: LogPosition) -> String {
+    static func offset(_ position: LogLinePosition) -> String {
         // Within an entry, parts count from 1, so that they sort after the position before the entry's first line.
         let part = position.inside.map { Int64($0.part) + 1 } ?? 0
         let lines = position.inside.map { Int64($0.lines) } ?? 0
-        let batch = position.batch.map(Base64URL.encode) ?? ""
+        let batch = (position.inside == nil ? position.entry.batch : position.inside?.batch).map(Base64URL.encode) ?? ""
         return "\(padded(position.seq, 19))_\(padded(part, 10))_\(padded(lines, 10))_\(batch)"
     }
 
     /// Parses an offset in the exact form of `offset`.
-    static func position(offset text: String) -> LogPosition? {
+    static func position(offset text: String) -> LogLinePosition? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
         guard let seq = number(parts[0]), seq <= maxSeq, let part = number(parts[1]), let lines = number(parts[2]),
             part <= Int64(Int32.max), lines < max(part, 1)
         else { return nil }
-        var position = LogPosition(seq: seq)
-        if part > 0 { position.inside = LogPosition.Inside(part: Int32(part - 1), lines: Int32(lines)) }
-        guard !parts[3].isEmpty else { return position }
-        guard let batch = batch(parts[3]) else { return nil }
-        position.batch = batch
-        return position
+        let batch = batch(parts[3])
+        guard batch != nil || parts[3].isEmpty else { return nil }
+        guard part > 0 else { return LogLinePosition(LogPosition(seq: seq, batch: batch)) }
+        return LogLinePosition(
+            LogPosition(seq: seq),
+            inside: LogLinePosition.Inside(batch: batch, part: Int32(part - 1), lines: Int32(lines)))
     }
 
     // MARK: Fields

@@ -5,7 +5,7 @@ import Runtime
 /// The services that a reader of the log needs from its loop.
 protocol LogReadingHost: AnyObject {
     /// Reads the slice after a position and passes it to the reader's `received`.
-    func read(_ reading: any LogReading, at position: LogPosition)
+    func read(_ reading: any LogReading, at position: LogLinePosition)
     /// Calls a reader's `woke` once the namespace has reached an entry.
     func awaitEntry(_ seq: Int64, for reading: any LogReading)
 }
@@ -50,7 +50,7 @@ final class LogStream: LogReading {
     ///   - bufferBytes: maximum number of unread bytes of the client at which the next slice is read.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView, cursor: Int64?,
-        at position: LogPosition, bufferBytes: Int, _ host: any LogReadingHost
+        at position: LogLinePosition, bufferBytes: Int, _ host: any LogReadingHost
     ) {
         self.exchange = exchange
         self.identity = identity
@@ -113,7 +113,7 @@ final class LogPoll: LogReading {
     /// - Parameter position: the position at which the request begins.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView,
-        at position: LogPosition, _ answers: DurableAnswers, _ host: any LogReadingHost
+        at position: LogLinePosition, _ answers: DurableAnswers, _ host: any LogReadingHost
     ) {
         self.exchange = exchange
         self.identity = identity
@@ -160,7 +160,7 @@ struct LogPump: Sendable, Equatable {
     /// The next action.
     enum Ask: Sendable, Equatable {
         /// Read the slice after the position; then call `received`.
-        case read(LogPosition)
+        case read(LogLinePosition)
         /// Call `woke` once the log has that entry.
         case awaitEntry(Int64)
         /// Wait for the pending action, or for the client.
@@ -176,11 +176,11 @@ struct LogPump: Sendable, Equatable {
     }
 
     /// The end of the last slice.
-    private var position: LogPosition
+    private var position: LogLinePosition
     private var state = State.reading
 
     /// Creates the state of a new reader, whose first slice is being read.
-    init(at position: LogPosition) { self.position = position }
+    init(at position: LogLinePosition) { self.position = position }
 
     /// Whether the log has no more entries for now, as far as this reader knows.
     var isAtEnd: Bool { state == .atEnd }
@@ -191,7 +191,7 @@ struct LogPump: Sendable, Equatable {
     ///   - end: the position after the slice.
     ///   - isAtEnd: whether the log ended there.
     ///   - isFull: whether the client has too many unread bytes, including the slice, to read the next one.
-    mutating func received(to end: LogPosition, isAtEnd: Bool, isFull: Bool) -> Ask {
+    mutating func received(to end: LogLinePosition, isAtEnd: Bool, isFull: Bool) -> Ask {
         guard state == .reading else { return .nothing }
         position = end
         if isAtEnd {

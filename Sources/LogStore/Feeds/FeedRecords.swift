@@ -51,10 +51,10 @@ public struct FeedProgressRecord: Sendable, Equatable {
     public var snapshotSeq: Int64?
     public var done: [UInt8]
     public var handedTo: Int64
-    public var readTo: LogCursor
+    public var readTo: LogPosition
 
     public init(
-        seq: Int64, index: Int64, snapshotSeq: Int64?, done: [UInt8], handedTo: Int64, readTo: LogCursor
+        seq: Int64, index: Int64, snapshotSeq: Int64?, done: [UInt8], handedTo: Int64, readTo: LogPosition
     ) {
         self.seq = seq
         self.index = index
@@ -67,9 +67,7 @@ public struct FeedProgressRecord: Sendable, Equatable {
 
 /// A message that failed, as stored in its row.
 public struct FailedMessageRecord: Sendable, Equatable {
-    public let seq: Int64
-    public let index: Int64
-    public let isSnapshot: Bool
+    public let position: FeedPosition
     public let key: String
     public let state: String
     public let attempts: Int
@@ -79,12 +77,10 @@ public struct FailedMessageRecord: Sendable, Equatable {
     public let message: [UInt8]?
 
     public init(
-        seq: Int64, index: Int64, isSnapshot: Bool, key: String, state: String, attempts: Int, errors: [UInt8],
+        position: FeedPosition, key: String, state: String, attempts: Int, errors: [UInt8],
         message: [UInt8]?
     ) {
-        self.seq = seq
-        self.index = index
-        self.isSnapshot = isSnapshot
+        self.position = position
         self.key = key
         self.state = state
         self.attempts = attempts
@@ -121,12 +117,12 @@ public struct FeedMove: Sendable {
     public let redelivered: Int64
     /// Failed messages to write, and the positions of the failed messages to delete.
     public let failedMessages: [FailedMessageRecord]
-    public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+    public let removed: [FeedPosition]
 
     public init(
         claim: FeedClaim, number: Int64, follows: Int64, progress: FeedProgressRecord, delivered: Int64,
         acknowledged: Int64, redelivered: Int64,
-        failedMessages: [FailedMessageRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+        failedMessages: [FailedMessageRecord], removed: [FeedPosition]
     ) {
         self.claim = claim
         self.number = number

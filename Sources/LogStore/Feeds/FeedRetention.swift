@@ -19,10 +19,10 @@ extension LogConnection {
         }
     }
 
-    /// Moves a feed that has not reached `seq` forward to `seq`, and announces the change. The entries in between are
-    /// never delivered. Returns their number, or nil if the feed had already reached `seq`.
+    /// Moves a feed that has not reached a position forward to it, and announces the change. The entries in between are
+    /// never delivered. Returns their number, or nil if the feed had already reached the position.
     func skipFeed(
-        _ namespace: Int64, named name: String, to seq: Int64, batch: [UInt8]?
+        _ namespace: Int64, named name: String, to position: LogPosition
     ) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -47,7 +47,8 @@ extension LogConnection {
                         and letter.seq <= $3
                 )
                 select $3 - seq, pg_notify('\(Self.feedChannel)', '') from former
-                """, [.int8(namespace), .text(name), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)])
+                """,
+                [.int8(namespace), .text(name), .int8(position.seq), position.batch.map { .uuid($0) } ?? .null(.uuid)])
             return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
         }
     }

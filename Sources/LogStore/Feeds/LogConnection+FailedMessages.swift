@@ -6,7 +6,7 @@ extension LogConnection {
     public enum DeadLetterSelection: Sendable, Equatable {
         case all
         case key(String)
-        case positions([FeedPlace])
+        case positions([FeedPosition])
     }
 
     /// The number and the age of some dead letters of a feed.
@@ -17,19 +17,6 @@ extension LogConnection {
         public let lastSeq: Int64
         /// The time when the gateway gave up the first one, as RFC 3339 in UTC.
         public let oldest: String
-    }
-
-    /// The position of a message in its feed.
-    public struct FeedPlace: Sendable, Equatable {
-        public let seq: Int64
-        public let index: Int64
-        public let isSnapshot: Bool
-
-        public init(seq: Int64, index: Int64, isSnapshot: Bool) {
-            self.seq = seq
-            self.index = index
-            self.isSnapshot = isSnapshot
-        }
     }
 
     /// Returns the number of the feed's dead letters and of the messages blocked by them, with the total bytes of both.
@@ -168,8 +155,8 @@ extension LogConnection {
     /// Returns the keys of the feed's messages after `position` that wait for another delivery, each once, with the last
     /// message of the key.
     public func retriedFeedKeys(
-        _ namespace: Int64, _ feed: Int64, after position: FeedPlace, limit: Int
-    ) throws(LogStoreError) -> [(key: String, last: FeedPlace)] {
+        _ namespace: Int64, _ feed: Int64, after position: FeedPosition, limit: Int
+    ) throws(LogStoreError) -> [(key: String, last: FeedPosition)] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
@@ -185,7 +172,7 @@ extension LogConnection {
             return try (0..<rows.rowCount).map { row throws(PostgresError) in
                 (
                     try rows.string(row, 0),
-                    FeedPlace(
+                    FeedPosition(
                         seq: try rows.int64(row, 1), index: try rows.int64(row, 2), isSnapshot: try rows.bool(row, 3))
                 )
             }
@@ -208,7 +195,7 @@ extension LogConnection {
                 seq: try rows.int64(0, 0), index: try rows.int64(0, 1),
                 snapshotSeq: rows.isNull(0, 2) ? nil : try rows.int64(0, 2),
                 done: rows.isNull(0, 3) ? [] : try rows.bytes(0, 3), handedTo: try rows.int64(0, 4),
-                readTo: LogCursor(seq: try rows.int64(0, 5), batch: rows.isNull(0, 6) ? nil : try rows.bytes(0, 6)))
+                readTo: LogPosition(seq: try rows.int64(0, 5), batch: rows.isNull(0, 6) ? nil : try rows.bytes(0, 6)))
         }
     }
 
@@ -223,8 +210,8 @@ extension LogConnection {
         var states = PostgresArray(of: .text)
         var messages = PostgresArray(of: .text)
         for failedMessage in failedMessages {
-            seqs.appendInt8(failedMessage.seq)
-            indexes.appendInt8(failedMessage.index)
+            seqs.appendInt8(failedMessage.position.seq)
+            indexes.appendInt8(failedMessage.position.index)
             keys.appendText(failedMessage.key)
             states.appendText(failedMessage.state)
             messages.appendText(failedMessage.message ?? [])

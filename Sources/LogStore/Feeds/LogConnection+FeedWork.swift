@@ -138,7 +138,7 @@ extension LogConnection {
                 seq: try rows.int64(0, 1), index: try rows.int64(0, 2),
                 snapshotSeq: rows.isNull(0, 3) ? nil : try rows.int64(0, 3),
                 done: rows.isNull(0, 4) ? [] : try rows.bytes(0, 4), handedTo: try rows.int64(0, 5),
-                readTo: LogCursor(seq: try rows.int64(0, 6), batch: rows.isNull(0, 7) ? nil : try rows.bytes(0, 7)))
+                readTo: LogPosition(seq: try rows.int64(0, 6), batch: rows.isNull(0, 7) ? nil : try rows.bytes(0, 7)))
             return (claim, progress, try rows.int64(0, 8))
         }
     }
@@ -148,7 +148,7 @@ extension LogConnection {
     /// - Parameter mostBytes: the size of messages and errors at which the result ends. The message that reaches this
     ///   size is the last.
     public func failedMessages(
-        _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
+        _ namespace: Int64, _ feed: Int64, states: [String], after: FeedPosition? = nil,
         limit: Int = 100_000, mostBytes: Int64 = .max
     ) throws(LogStoreError) -> [(failedMessage: FailedMessageRecord, since: String)] {
         try translated { () throws(PostgresError) in
@@ -179,8 +179,9 @@ extension LogConnection {
                 failedMessages.append(
                     (
                         FailedMessageRecord(
-                            seq: try rows.int64(row, 0), index: try rows.int64(row, 1),
-                            isSnapshot: try rows.bool(row, 2), key: try rows.string(row, 3),
+                            position: FeedPosition(
+                                seq: try rows.int64(row, 0), index: try rows.int64(row, 1),
+                                isSnapshot: try rows.bool(row, 2)), key: try rows.string(row, 3),
                             state: try rows.string(row, 4), attempts: Int(try rows.int32(row, 5)),
                             errors: try rows.bytes(row, 6), message: rows.isNull(row, 7) ? nil : try rows.bytes(row, 7)),
                         try rows.string(row, 8)
@@ -276,10 +277,10 @@ extension LogConnection {
             var seqs = PostgresArray(of: .int8)
             var indexes = PostgresArray(of: .int8)
             var snapshots = PostgresArray(of: .bool)
-            for (seq, index, isSnapshot) in move.removed {
-                seqs.appendInt8(seq)
-                indexes.appendInt8(index)
-                snapshots.appendBool(isSnapshot)
+            for position in move.removed {
+                seqs.appendInt8(position.seq)
+                indexes.appendInt8(position.index)
+                snapshots.appendBool(position.isSnapshot)
             }
             steps.append(
                 .query(
@@ -305,8 +306,9 @@ extension LogConnection {
     /// Returns the step that writes a failed message with its body.
     private static func storing(_ failedMessage: FailedMessageRecord, _ claim: FeedClaim) -> PipelineStep {
         var parameters: PostgresParameters = [
-            .int8(claim.namespace), .int8(claim.feed), .int8(failedMessage.seq), .int8(failedMessage.index),
-            .bool(failedMessage.isSnapshot), .text(failedMessage.key), .text(failedMessage.state),
+            .int8(claim.namespace), .int8(claim.feed), .int8(failedMessage.position.seq),
+            .int8(failedMessage.position.index), .bool(failedMessage.position.isSnapshot), .text(failedMessage.key),
+            .text(failedMessage.state),
             .int4(Int32(failedMessage.attempts)),
         ]
         parameters.appendJSON(failedMessage.errors)
@@ -336,9 +338,9 @@ extension LogConnection {
         var attempts = PostgresArray(of: .int8)
         var errors = PostgresArray(of: .text)
         for failedMessage in failedMessages {
-            seqs.appendInt8(failedMessage.seq)
-            indexes.appendInt8(failedMessage.index)
-            snapshots.appendBool(failedMessage.isSnapshot)
+            seqs.appendInt8(failedMessage.position.seq)
+            indexes.appendInt8(failedMessage.position.index)
+            snapshots.appendBool(failedMessage.position.isSnapshot)
             keys.appendText(failedMessage.key)
             states.appendText(failedMessage.state)
             attempts.appendInt8(Int64(failedMessage.attempts))

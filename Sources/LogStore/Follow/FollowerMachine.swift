@@ -4,7 +4,7 @@ import Tree
 /// histories, entries of each kind, the end of the log and the wait there. A value without I/O and clock: `LogFollower`
 /// executes its requests.
 ///
-/// The cursor moves when an event is delivered. A page that could not be read is requested again, so no event is lost
+/// The position moves when an event is delivered. A page that could not be read is requested again, so no event is lost
 /// or repeated, however often a connection is lost.
 public struct FollowerMachine: Sendable {
     /// The treatment of missing entries.
@@ -22,7 +22,7 @@ public struct FollowerMachine: Sendable {
         public var pageEntries = 1_000
         /// The approximate maximum number of bytes of changes in a page. A page always holds at least one entry.
         public var pageBytes = 16 << 20
-        /// Whether each page is read together with the history record of the cursor's position, and compared with it.
+        /// Whether each page is read together with the history record of the position, and compared with it.
         public var checksHistory = false
         /// The treatment of missing entries.
         public var gaps = Gaps.refused
@@ -58,7 +58,7 @@ public struct FollowerMachine: Sendable {
 
     public let settings: Settings
     /// The last entry that was delivered.
-    public private(set) var cursor: LogCursor
+    public private(set) var position: LogPosition
     /// The last entry to read. May change between two pages.
     public var bound: Int64
     /// The highest head announced since the last page request.
@@ -70,10 +70,10 @@ public struct FollowerMachine: Sendable {
     private var nextPoll: Int64?
 
     /// - Parameters:
-    ///   - cursor: the last entry that the reader has already.
+    ///   - position: the last entry that the reader has already.
     ///   - bound: the last entry to read.
-    public init(at cursor: LogCursor, through bound: Int64 = .max, settings: Settings = Settings()) {
-        self.cursor = cursor
+    public init(at position: LogPosition, through bound: Int64 = .max, settings: Settings = Settings()) {
+        self.position = position
         self.bound = bound
         self.settings = settings
     }
@@ -83,9 +83,9 @@ public struct FollowerMachine: Sendable {
     /// - Parameter now: a monotonic clock, in milliseconds. Used only by readers that wait.
     public mutating func next(at now: Int64 = 0) -> Ask {
         if !pending.isEmpty { return .take(handOut()) }
-        guard cursor.seq < bound else { return .take(.end(head: nil)) }
+        guard position.seq < bound else { return .take(.end(head: nil)) }
         if isAtEnd {
-            if let poll = settings.pollMilliseconds, announcedHead <= cursor.seq {
+            if let poll = settings.pollMilliseconds, announcedHead <= position.seq {
                 let due = nextPoll ?? (now + poll)
                 nextPoll = due
                 if now < due { return .wait(milliseconds: due - now) }
@@ -97,7 +97,7 @@ public struct FollowerMachine: Sendable {
         announcedHead = 0
         return .read(
             PageRequest(
-                after: cursor.seq, through: bound, entries: settings.pageEntries, bytes: settings.pageBytes,
+                after: position.seq, through: bound, entries: settings.pageEntries, bytes: settings.pageBytes,
                 withHistory: settings.checksHistory))
     }
 
@@ -105,8 +105,8 @@ public struct FollowerMachine: Sendable {
     public mutating func announced(head: Int64) { announcedHead = max(announcedHead, head) }
 
     /// Continues from another position, after the reader has loaded the state at that entry.
-    public mutating func restart(at cursor: LogCursor) {
-        self.cursor = cursor
+    public mutating func restart(at position: LogPosition) {
+        self.position = position
         pending = []
         isAtEnd = false
         nextPoll = nil
@@ -117,24 +117,24 @@ public struct FollowerMachine: Sendable {
     /// Accepts the requested page.
     ///
     /// - Parameters:
-    ///   - history: the history record of the cursor's position, if requested. Nil if the namespace does not exist.
-    ///   - entries: the entries in order of their seqs. The first is the one after the cursor, or a later one.
+    ///   - history: the history record of the position, if requested. Nil if the namespace does not exist.
+    ///   - entries: the entries in order of their seqs. The first is the one after the position, or a later one.
     /// - Throws: `corrupt` if the seqs inside the page have a gap and gaps are refused.
     public mutating func received(history: HistoryRecord?, entries: [LoggedEntry]) throws(LogStoreError) {
         if settings.checksHistory {
-            guard let history, history.relation(of: cursor.seq, batch: cursor.batch) != .rolledBack else {
+            guard let history, history.relation(of: position) != .rolledBack else {
                 pending = [.rolledBack(history)]
                 return
             }
         }
         guard let first = entries.first?.entry.seq else { return ended(history) }
         let isUnknown =
-            settings.checksHistory && history?.relation(of: cursor.seq, batch: cursor.batch) == .unknown
+            settings.checksHistory && history?.relation(of: position) == .unknown
         switch settings.gaps {
         case .refused:
             try Self.checkOrder(entries)
-            guard first == cursor.seq + 1, !isUnknown else {
-                pending = [.missing((cursor.seq + 1)..<first, read: entries)]
+            guard first == position.seq + 1, !isUnknown else {
+                pending = [.missing((position.seq + 1)..<first, read: entries)]
                 return
             }
             queue(entries)
@@ -145,9 +145,9 @@ public struct FollowerMachine: Sendable {
     // MARK: Events
 
     private mutating func ended(_ history: HistoryRecord?) {
-        if let head = history?.head, head > cursor.seq {
-            // The head is after the cursor, but there are no entries up to it.
-            pending = [.missing((cursor.seq + 1)..<(head + 1), read: [])]
+        if let head = history?.head, head > position.seq {
+            // The head is after the position, but there are no entries up to it.
+            pending = [.missing((position.seq + 1)..<(head + 1), read: [])]
             return
         }
         pending = [.end(head: history?.head)]
@@ -183,7 +183,7 @@ public struct FollowerMachine: Sendable {
     }
 
     private mutating func queueReportingGaps(_ entries: [LoggedEntry]) {
-        var wanted = cursor.seq + 1
+        var wanted = position.seq + 1
         var run: [LoggedEntry] = []
         for (index, logged) in entries.enumerated() {
             if logged.entry.seq != wanted {
@@ -201,8 +201,8 @@ public struct FollowerMachine: Sendable {
         let event = pending.removeFirst()
         switch event {
         case .entries(let entries):
-            if let last = entries.last { cursor = last.cursor }
-        case .bulk(let logged), .rules(let logged): cursor = logged.cursor
+            if let last = entries.last { position = last.position }
+        case .bulk(let logged), .rules(let logged): position = logged.position
         case .end: isAtEnd = true
         case .missing, .rolledBack: break
         }
@@ -212,7 +212,7 @@ public struct FollowerMachine: Sendable {
 
 extension LoggedEntry {
     /// The log position after this entry.
-    public var cursor: LogCursor { LogCursor(seq: entry.seq, batch: batchID) }
+    public var position: LogPosition { LogPosition(seq: entry.seq, batch: batchID) }
 
     /// Whether `changes` is the whole content of the entry. False for entries with parts and entries with rules.
     public var isPlain: Bool { !entry.isBulk && entry.operation != .rules }

@@ -51,16 +51,13 @@ public struct HistoryRecord: Sendable, Equatable {
 
     /// Compares a state with the log.
     ///
-    /// - Parameters:
-    ///   - seq: the position of the state and of this record.
-    ///   - known: the batch of the entry at that position in the state, or nil if unknown. Only the numbers are
-    ///     compared then.
-    public func relation(of seq: Int64, batch known: [UInt8]?) -> Relation {
-        if seq > head { return .rolledBack }
-        guard let known else { return .continues }
-        if let batch = batch(of: seq) { return batch == known ? .continues : .rolledBack }
+    /// - Parameter position: the position of the state. This record is of the same seq.
+    public func relation(of position: LogPosition) -> Relation {
+        if position.seq > head { return .rolledBack }
+        guard let known = position.batch else { return .continues }
+        if let batch = batch(of: position.seq) { return batch == known ? .continues : .rolledBack }
         // The entry should be in the log and is not: in this database's history it was never written.
-        return seq >= retainedFrom ? .rolledBack : .unknown
+        return position.seq >= retainedFrom ? .rolledBack : .unknown
     }
 }
 
@@ -68,25 +65,21 @@ extension LogConnection {
     /// An SQL expression on a namespace's row for the batch at the head.
     static let headBatch = "coalesce(last_batch, case when head = 0 then stream_key end)"
 
-    /// Returns the heads of the namespaces, the batches at the heads and what the namespaces follow. Namespaces that do
-    /// not exist are left out.
+    /// Returns the heads of the namespaces, and what the namespaces follow. Namespaces that do not exist are left out.
     public func heads(
         _ namespaces: [Int64]
-    ) throws(LogStoreError) -> [(namespace: Int64, head: Int64, batch: [UInt8]?, following: Following)] {
+    ) throws(LogStoreError) -> [(namespace: Int64, head: LogPosition, following: Following)] {
         var ids = PostgresArray(of: .int8)
         for id in namespaces { ids.appendInt8(id) }
         return try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 "select id, head, \(Self.headBatch), \(Following.column) from pathmirror.namespace where id = any($1)",
                 [.array(ids)])
-            var heads: [(namespace: Int64, head: Int64, batch: [UInt8]?, following: Following)] = []
+            var heads: [(namespace: Int64, head: LogPosition, following: Following)] = []
             heads.reserveCapacity(rows.rowCount)
             for row in 0..<rows.rowCount {
-                heads.append(
-                    (
-                        try rows.int64(row, 0), try rows.int64(row, 1), try Self.bytes(rows, row, 2),
-                        try Following(rows, row, 3)
-                    ))
+                let head = LogPosition(seq: try rows.int64(row, 1), batch: try Self.bytes(rows, row, 2))
+                heads.append((try rows.int64(row, 0), head, try Following(rows, row, 3)))
             }
             return heads
         }

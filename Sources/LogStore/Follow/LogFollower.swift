@@ -10,21 +10,21 @@ public struct LogFollower: Sendable {
     private var machine: FollowerMachine
 
     /// - Parameters:
-    ///   - cursor: the last entry that the reader has already.
+    ///   - position: the last entry that the reader has already.
     ///   - bound: the last entry to read.
     ///   - change: changes the default settings.
     public init(
-        _ namespace: Int64, at cursor: LogCursor, through bound: Int64 = .max,
+        _ namespace: Int64, at position: LogPosition, through bound: Int64 = .max,
         _ change: (inout FollowerMachine.Settings) -> Void = { _ in }
     ) {
         var settings = FollowerMachine.Settings()
         change(&settings)
         self.namespace = namespace
-        machine = FollowerMachine(at: cursor, through: bound, settings: settings)
+        machine = FollowerMachine(at: position, through: bound, settings: settings)
     }
 
     /// The last entry that was delivered.
-    public var cursor: LogCursor { machine.cursor }
+    public var position: LogPosition { machine.position }
 
     /// The last entry to read. May change at any time.
     public var bound: Int64 {
@@ -33,11 +33,11 @@ public struct LogFollower: Sendable {
     }
 
     /// Continues from another position, after the reader has loaded the state at that entry.
-    public mutating func restart(at cursor: LogCursor) { machine.restart(at: cursor) }
+    public mutating func restart(at position: LogPosition) { machine.restart(at: position) }
 
     /// Returns the next event, for a follower that does not wait at the end of the log.
     ///
-    /// On an error the cursor does not move, and the next call requests the page again, on any connection.
+    /// On an error the position does not move, and the next call requests the page again, on any connection.
     public mutating func next(on connection: LogConnection) throws(LogStoreError) -> LogEvent {
         while true {
             switch machine.next() {
@@ -74,37 +74,22 @@ public struct LogFollower: Sendable {
     }
 }
 
-/// An event of a log reader. The follower's cursor has already passed the event.
+/// An event of a log reader. The follower's position has already passed the event.
 public enum LogEvent: Sendable {
-    /// Entries that follow the cursor and one another without a gap.
+    /// Entries that follow the position and one another without a gap.
     case entries([LoggedEntry])
     /// An entry with parts: an import or a large write. `LogConnection.forEachPart` reads the parts.
     case bulk(LoggedEntry)
     /// An entry that sets security rules. `LogConnection.rules(_:at:)` reads the rules.
     case rules(LoggedEntry)
     /// Entries that the log does not contain, usually because they were pruned. Their result is only in the tree.
-    /// The range is empty if no entry is missing but it is unknown whether the log continues from the cursor. `read`
+    /// The range is empty if no entry is missing but it is unknown whether the log continues from the position. `read`
     /// contains the entries after the gap. A follower that reports gaps continues with them; another follower needs a
     /// call of `restart(at:)`.
     case missing(Range<Int64>, read: [LoggedEntry])
-    /// The log has another history than the cursor. Nil if the namespace does not exist.
+    /// The log has another history than the position. Nil if the namespace does not exist.
     /// Call `restart(at:)` to continue elsewhere.
     case rolledBack(HistoryRecord?)
     /// The end of the log, or of the follower's range, is reached. The head is reported if history is checked.
     case end(head: Int64?)
-}
-
-/// A reader's position in a namespace's log.
-public struct LogCursor: Sendable, Equatable {
-    /// The last entry that was read, or 0 for none.
-    public var seq: Int64
-    /// The batch of this entry, which distinguishes the log's history from others. Nil if unknown: only the number is
-    /// compared then.
-    public var batch: [UInt8]?
-
-    /// Creates a log position.
-    public init(seq: Int64, batch: [UInt8]? = nil) {
-        self.seq = seq
-        self.batch = batch
-    }
 }

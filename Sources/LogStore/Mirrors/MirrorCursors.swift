@@ -3,15 +3,16 @@ public import Postgres
 /// The cursor of a mirror's table, as stored in the database of the table.
 public struct MirrorCursorRecord: Sendable {
     public let mirror: [UInt8]
-    public let seq: Int64
-    /// The batch of the entry at `seq`. Nil if the cursor has not moved since batches are stored.
-    public let batch: [UInt8]?
+    /// Its batch is nil if the cursor has not moved since batches are stored.
+    public let position: LogPosition
     public let generation: Int64
     /// The definition of the table, as JSON.
     public let definition: [UInt8]
     public let hasErrors: Bool
     /// The beginning of the history if the table is a history, otherwise nil.
     public var begins: MirrorHistoryBeginning?
+
+    public var seq: Int64 { position.seq }
 }
 
 /// The beginning of a mirror's history.
@@ -81,8 +82,10 @@ public enum MirrorCursors {
         var cursors: [MirrorCursorRecord] = []
         for row in 0..<rows.rowCount {
             var cursor = MirrorCursorRecord(
-                mirror: try rows.bytes(row, 0), seq: try rows.int64(row, 1),
-                batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5), generation: try rows.int64(row, 2),
+                mirror: try rows.bytes(row, 0),
+                position: LogPosition(
+                    seq: try rows.int64(row, 1), batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5)),
+                generation: try rows.int64(row, 2),
                 definition: try rows.bytes(row, 3), hasErrors: try rows.bool(row, 4))
             if !rows.isNull(row, 6) {
                 cursor.begins = MirrorHistoryBeginning(
@@ -120,21 +123,21 @@ public enum MirrorCursors {
         return found
     }
 
-    /// Returns a step that moves cursors to an entry.
+    /// Returns a step that moves cursors.
     ///
     /// - Parameters:
-    ///   - time: the commit time of the entry, in milliseconds since 1970. Nil keeps the stored time.
-    ///   - batch: the batch of the entry. Nil keeps the stored batch.
+    ///   - position: a batch of nil keeps the stored batch.
+    ///   - time: the commit time of the entry before the position, in milliseconds since 1970. Nil keeps the stored time.
     public static func moveStep(
-        _ namespace: Int64, _ mirrors: [[UInt8]], to seq: Int64, _ time: Int64?, batch: [UInt8]?
+        _ namespace: Int64, _ mirrors: [[UInt8]], to position: LogPosition, _ time: Int64?
     ) -> PipelineStep {
-        var parameters: PostgresParameters = [.int8(namespace), .array(ids(mirrors)), .int8(seq)]
+        var parameters: PostgresParameters = [.int8(namespace), .array(ids(mirrors)), .int8(position.seq)]
         if let time {
             parameters.appendTimestamp(unixMicroseconds: time * 1_000)
         } else {
             parameters.appendNull(.timestamptz)
         }
-        if let batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+        if let batch = position.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
         return .prepared(move, parameters)
     }
 
@@ -154,10 +157,10 @@ public enum MirrorCursors {
         _ target: PostgresConnection, _ namespace: Int64, _ cursor: MirrorCursorRecord
     ) throws(PostgresError) {
         var parameters: PostgresParameters = [
-            .int8(namespace), .uuid(cursor.mirror), .int8(cursor.seq), .int8(cursor.generation),
+            .int8(namespace), .uuid(cursor.mirror), .int8(cursor.position.seq), .int8(cursor.generation),
         ]
         parameters.appendJSON(cursor.definition)
-        if let batch = cursor.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+        if let batch = cursor.position.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
         _ = try target.execute(
             """
             insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition, batch)
@@ -213,9 +216,9 @@ public enum MirrorCursors {
 
 extension MirrorCursorRecord {
     /// Creates a cursor for `MirrorCursors.put`. Errors of the table are stored already, if there are any.
-    public init(mirror: [UInt8], seq: Int64, batch: [UInt8]?, generation: Int64, definition: [UInt8]) {
+    public init(mirror: [UInt8], position: LogPosition, generation: Int64, definition: [UInt8]) {
         self.init(
-            mirror: mirror, seq: seq, batch: batch, generation: generation, definition: definition, hasErrors: false)
+            mirror: mirror, position: position, generation: generation, definition: definition, hasErrors: false)
     }
 }
 

@@ -153,22 +153,22 @@ final class NamespaceCopy {
         guard row.rowCount == 1 else { throw CopyDiverged() }
         let head = try row.int64(0, 0)
         guard try !row.bool(0, 2) else { return (head, true) }
-        let batch = row.isNull(0, 1) ? nil : try row.bytes(0, 1)
-        guard try Self.has(source, sourceID, head, batch) else { throw CopyDiverged() }
+        let end = LogPosition(seq: head, batch: row.isNull(0, 1) ? nil : try row.bytes(0, 1))
+        guard try Self.has(source, sourceID, end) else { throw CopyDiverged() }
         return (head, false)
     }
 
-    /// Whether a namespace's log contains the entry, or ends with it. Position 0, which is no entry, matches as long as
-    /// the log reaches back to its beginning.
+    /// Whether a namespace's log contains the entry before a position, or ends with it. Seq 0, which is no entry, matches
+    /// as long as the log reaches back to its beginning.
     static func has(
-        _ connection: PostgresConnection, _ namespace: Int64, _ seq: Int64, _ batch: [UInt8]?
+        _ connection: PostgresConnection, _ namespace: Int64, _ position: LogPosition
     ) throws -> Bool {
         try connection.execute(
             """
             select exists (select from pathmirror.log where namespace_id = $1 and seq = $2 and batch_id = $3)
                 or exists (select from pathmirror.namespace where id = $1 and (
                     head = $2 and \(LogConnection.headBatch) is not distinct from $3 or $2 = 0 and retained_from <= 1))
-            """, [.int8(namespace), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)]
+            """, [.int8(namespace), .int8(position.seq), position.batch.map { .uuid($0) } ?? .null(.uuid)]
         ).bool(0, 0)
     }
 

@@ -111,8 +111,8 @@ extension NamespaceMover {
             let isOfTheSource =
                 try isNew
                 || NamespaceCopy.has(
-                    source.connection.postgres, record.sourceID, try head.int64(0, 0),
-                    head.isNull(0, 1) ? nil : try head.bytes(0, 1))
+                    source.connection.postgres, record.sourceID,
+                    LogPosition(seq: try head.int64(0, 0), batch: head.isNull(0, 1) ? nil : try head.bytes(0, 1)))
             return (.dormant(isOfTheSource: isOfTheSource, isWhole: try !isNew && isWhole(record, id)), nil)
         }
         if let id = try copyID(record, isDormant: false) { return (.arrived(isWhole: try isWhole(record, id)), id) }

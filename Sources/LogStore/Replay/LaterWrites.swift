@@ -31,16 +31,16 @@ public struct LaterWrites: Sendable, Equatable {
         countsUndone: Bool = false, progress: (Int64) throws -> Void = { _ in }
     ) throws -> LaterWrites {
         var undone = UndoneEntries(after: seq)
-        var follower = LogFollower(namespace, at: LogCursor(seq: seq), through: last)
-        while follower.cursor.seq < last {
+        var follower = LogFollower(namespace, at: LogPosition(seq: seq), through: last)
+        while follower.position.seq < last {
             guard case .entries(let page) = try follower.next(on: connection) else {
-                throw ReplayError.pruned(seq: follower.cursor.seq + 1)
+                throw ReplayError.pruned(seq: follower.position.seq + 1)
             }
             for entry in page.map(\.entry) {
                 let touches = try write(entry, paths, connection, namespace) != nil
                 undone.add(entry.seq, touches: touches, undoes: countsUndone ? nil : entry.origin?.undoneSeq)
             }
-            try progress(follower.cursor.seq)
+            try progress(follower.position.seq)
         }
         let seqs = undone.remaining
         let first = try seqs.prefix(maxWrites).compactMap { seq in

@@ -182,7 +182,7 @@ public struct LogLines {
         progress: (Int64) throws -> Void = { _ in }, _ body: (LogLine) throws -> Void
     ) throws {
         var after = max(first, 1) - 1
-        var follower = LogFollower(namespace.id, at: LogCursor(seq: after), through: last) {
+        var follower = LogFollower(namespace.id, at: LogPosition(seq: after), through: last) {
             $0.pageEntries = pageLimit
         }
         while after < last {

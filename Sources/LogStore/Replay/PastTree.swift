@@ -136,7 +136,7 @@ public struct PastTree {
 
     /// Applies the entries up to `last`. Calls `progress` with the seq after each page.
     public mutating func advance(to last: Int64, progress: (Int64) throws -> Void = { _ in }) throws {
-        var follower = LogFollower(namespace, at: LogCursor(seq: seq), through: last) { $0.pageEntries = pageLimit }
+        var follower = LogFollower(namespace, at: LogPosition(seq: seq), through: last) { $0.pageEntries = pageLimit }
         while seq < last {
             guard case .entries(let page) = try follower.next(on: connection) else {
                 throw ReplayError.pruned(seq: seq + 1)

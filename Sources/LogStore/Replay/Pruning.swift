@@ -163,10 +163,10 @@ public struct Pruning {
                 try tree.advance(to: needed)
                 try connection.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
             }
-            let batch = try connection.batches(namespace, at: [needed])[needed]
+            let end = LogPosition(seq: needed, batch: try connection.batches(namespace, at: [needed])[needed])
             // Feeds are moved before the entries are removed, because a feed with missing entries can't continue.
             for feed in plan.skipping {
-                let skipped = try connection.skipFeed(namespace, named: feed.name, to: needed, batch: batch)
+                let skipped = try connection.skipFeed(namespace, named: feed.name, to: end)
                 if let skipped { progress("feed \(feed.name) skips \(skipped) entries that it has not delivered") }
             }
             _ = try connection.postgres.execute(
@@ -174,7 +174,7 @@ public struct Pruning {
                 update pathmirror.namespace set retained_from = $2, pruned_batch = $3
                 where id = $1 and retained_from < $2 and exists (
                     select from pathmirror.snapshot where namespace_id = $1 and seq = $2 - 1)
-                """, [.int8(namespace), .int8(plan.newFrom), batch.map { .uuid($0) } ?? .null(.uuid)])
+                """, [.int8(namespace), .int8(plan.newFrom), end.batch.map { .uuid($0) } ?? .null(.uuid)])
         }
         if let drop { try drop() } else { try dropAsOwner(plan, progress) }
         for snapshot in try connection.snapshots(namespace)

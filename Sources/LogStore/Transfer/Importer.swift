@@ -182,10 +182,10 @@ public final class Importer {
     /// writes would be removed, or block the rows. Writes to other paths are allowed.
     private func refuseOthersWrites(after last: Int64, through head: Int64) throws {
         let isBeforeLoading = lastSeq == 0
-        var follower = LogFollower(destination.id, at: LogCursor(seq: last), through: head)
-        while follower.cursor.seq < head {
+        var follower = LogFollower(destination.id, at: LogPosition(seq: last), through: head)
+        while follower.position.seq < head {
             guard case .entries(let page) = try follower.next(on: connection) else {
-                throw ImportConflict(path: path, seq: follower.cursor.seq + 1, isBeforeLoading: isBeforeLoading)
+                throw ImportConflict(path: path, seq: follower.position.seq + 1, isBeforeLoading: isBeforeLoading)
             }
             for entry in page.map(\.entry) {
                 let isTouched = entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }

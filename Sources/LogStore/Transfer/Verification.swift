@@ -160,7 +160,7 @@ public struct Verification: Sendable {
         _ progress: @escaping (Progress) throws -> Void
     ) throws {
         try checks.reached(tree, connection, record, progress)
-        var follower = LogFollower(record.id, at: LogCursor(seq: tree.seq)) {
+        var follower = LogFollower(record.id, at: LogPosition(seq: tree.seq)) {
             $0.pageEntries = tree.pageLimit
             $0.gaps = .reported
         }

@@ -4,15 +4,15 @@ import Tree
 
 /// The tree at one log position: the base with which a history begins, or continues where the log has a gap.
 struct HistoryBase {
-    let seq: Int64
-    /// The commit time of that entry in Unix milliseconds, or nil if unknown.
+    let position: LogPosition
+    /// The commit time of the entry before the position in Unix milliseconds, or nil if unknown.
     let at: Int64?
-    let batch: [UInt8]?
     /// Visits the base's records, each with the stamp of its row if that differs from the base's stamp.
     let each: ((_ keys: [Key], _ record: Node, _ known: EntryStamp?) throws -> Void) throws -> Void
     /// Returns the records with the given keys.
     let values: ([[Key]]) throws -> [Node]
 
+    var seq: Int64 { position.seq }
     var stamp: EntryStamp { EntryStamp(seq: seq, at: at, author: nil, isBegin: true) }
 }
 
@@ -20,7 +20,7 @@ extension HistoryBuilder {
     /// Whether the log continues from a history's position: its entry was not rolled back, and the next one was not pruned.
     func continues(_ old: MirrorCursor) throws -> Bool {
         guard let record = try source.namespace(id: mirror.namespaceID) else { throw isGone }
-        let relation = try source.history(record.id, at: old.seq)?.relation(of: old.seq, batch: old.batch)
+        let relation = try source.history(record.id, at: old.seq)?.relation(of: old.position)
         return relation != .rolledBack && record.retainedFrom <= old.seq + 1
     }
 
@@ -67,7 +67,7 @@ extension HistoryBuilder {
         let pattern = definition.pattern
         guard oldest > 0 else {
             return HistoryBase(
-                seq: 0, at: nil, batch: try source.history(record.id, at: 0)?.batch(of: 0), each: { _ in },
+                position: try position(record, 0), at: nil, each: { _ in },
                 values: { $0.map { _ in .null } })
         }
         var tree = try past(record, oldest)
@@ -75,8 +75,7 @@ extension HistoryBuilder {
         try tree.advance(to: seq)
         let past = tree
         return HistoryBase(
-            seq: seq, at: try source.entryTime(record.id, seq),
-            batch: try source.history(record.id, at: seq)?.batch(of: seq),
+            position: try position(record, seq), at: try source.entryTime(record.id, seq),
             each: { body in
                 // The tree counts in the budget until it has been read.
                 try withExtendedLifetime(past) {
@@ -85,6 +84,10 @@ extension HistoryBuilder {
                     }
                 }
             }, values: { some in withExtendedLifetime(past) { some.map { past.root[pattern.path(of: $0)] } } })
+    }
+
+    private func position(_ record: NamespaceRecord, _ seq: Int64) throws -> LogPosition {
+        LogPosition(seq: seq, batch: try source.history(record.id, at: seq)?.batch(of: seq))
     }
 
     private func past(_ record: NamespaceRecord, _ seq: Int64) throws -> PastTree {
@@ -99,8 +102,7 @@ extension HistoryBuilder {
     private func groundNow(_ record: NamespaceRecord) throws -> HistoryBase {
         let (source, pattern, namespace) = (source, definition.pattern, record.id)
         return HistoryBase(
-            seq: record.head, at: try source.entryTime(namespace, record.head),
-            batch: try source.history(namespace, at: record.head)?.batch(of: record.head),
+            position: try position(record, record.head), at: try source.entryTime(namespace, record.head),
             each: { body in
                 var seqs: Set<Int64> = []
                 try RecordStream.versions(namespace, pattern, above: [], source) { seqs.insert($0) }

@@ -96,7 +96,7 @@ extension HistoryBuilder {
             try take(&building, cursor.seq)
             building.isCareful = false
         }
-        building.seq = cursor.seq
+        building.position.seq = cursor.seq
         progress(.catchingUp(seq: cursor.seq, head: cursor.seq))
     }
 

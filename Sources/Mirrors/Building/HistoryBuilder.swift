@@ -99,7 +99,8 @@ final class HistoryBuilder {
             MirrorErrors.forgetSteps(
                 MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: generation), .from))
         var building = ActiveMirror(
-            id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: 0, batch: nil,
+            id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table,
+            position: LogPosition(seq: 0),
             mayHaveErrors: true)
         building.namesToBe = IndexRename.own(of: table) + (userDefined?.namesToBe ?? [])
         guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
@@ -117,21 +118,20 @@ final class HistoryBuilder {
     private func begin(_ building: inout ActiveMirror, after old: MirrorCursor?) throws {
         try source.holdLog(mirror.namespaceID, for: mirror.name)
         let ground = try beginVersions()
-        building.seq = ground.seq
-        building.batch = ground.batch
+        building.position = ground.position
         try fill(building)
         let catchingUp = CatchingUp(source: source, target: target, mirror: mirror, progress: progress)
         // Readers of an existing table must not see older data than before.
         if old != nil { try catchingUp.comeNear(&building) }
         try swap(building, replacing: old) { building in
             if old != nil { try catchingUp.reachHead(&building) }
-            return (building.seq, building.batch, [self.beginStep(ground)])
+            return (building.position, [self.beginStep(ground)])
         }
     }
 
     /// Rebuilds the table from correct versions while the mirror adds more.
     private func rebuild(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
-        building.seq = try fill(building)
+        building.position.seq = try fill(building)
         while true {
             let before = building.seq
             try inSnapshot { try self.takeVersions(&building, upTo: try self.cursor()) }
@@ -140,7 +140,7 @@ final class HistoryBuilder {
         try swap(building, replacing: old) { building in
             let cursor = try self.cursor()
             try self.takeVersions(&building, upTo: cursor)
-            return (cursor.seq, cursor.batch, [])
+            return (cursor.position, [])
         }
     }
 
@@ -157,7 +157,7 @@ final class HistoryBuilder {
             try target.executeScript("savepoint swap")
             do {
                 let lost = try finishing.finish(
-                    definition, generation: building.generation, seq: ground.seq, batch: ground.batch,
+                    definition, generation: building.generation, at: ground.position,
                     [beginStep(ground)])
                 userDefined?.note(lost: lost)
                 return
@@ -185,16 +185,16 @@ final class HistoryBuilder {
 
     private func swap(
         _ building: ActiveMirror, replacing old: MirrorCursor?,
-        _ last: (inout ActiveMirror) throws -> (seq: Int64, batch: [UInt8]?, steps: [PipelineStep])
+        _ last: (inout ActiveMirror) throws -> (position: LogPosition, steps: [PipelineStep])
     ) throws {
         let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: userDefined)
         progress(.swapping)
         try patiently {
             var building = building
             try swap.begin()
-            let end = try last(&building)
+            let (position, steps) = try last(&building)
             let lost = try swap.finish(
-                definition, generation: building.generation, seq: end.seq, batch: end.batch, end.steps)
+                definition, generation: building.generation, at: position, steps)
             userDefined?.note(lost: lost)
         }
     }

@@ -131,7 +131,7 @@ extension MirrorAdministration {
             one[0].isCareful = isCareful
             do {
                 let (result, step) = try body(&one, stepper, record)
-                try target.pipeline(stepper.commitSteps(one, step.seq, step.entryAt, step.batch))
+                try target.pipeline(stepper.commitSteps(one, step.position, step.entryAt))
                 return (result, step.seq, one[0])
             } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
                 // Repeat the step row by row.
@@ -159,7 +159,7 @@ extension MirrorAdministration {
         let first = try Self.first(first, record, cursor.seq)
         var position = first - 1
         var touching: Int64 = 0
-        var log = LogFollower(mirror.namespaceID, at: LogCursor(seq: position), through: record.head)
+        var log = LogFollower(mirror.namespaceID, at: LogPosition(seq: position), through: record.head)
         while position < record.head {
             guard case .entries(let page) = try log.next(on: source), let newest = page.last?.entry.seq else { break }
             for logged in page where try touches(logged.entry, mirror, cursor.definition) { touching += 1 }

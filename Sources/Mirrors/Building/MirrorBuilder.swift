@@ -150,8 +150,10 @@ public final class MirrorBuilder {
         }
         defer { source.endSnapshot() }
         var building = ActiveMirror(
-            id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: record.head,
-            batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
+            id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table,
+            position: LogPosition(
+                seq: record.head,
+                batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head)),
             mayHaveErrors: false)
         building.namesToBe = IndexRename.own(of: table) + (userDefined?.namesToBe ?? [])
         try target.copyIn(table.copySQL) { writer in
@@ -268,7 +270,7 @@ public final class MirrorBuilder {
                 try repaired?.settle(at: building.seq)
                 // A mirror that no longer keeps removed records does not need its versions.
                 lost = try swap.finish(
-                    definition, generation: building.generation, seq: building.seq, batch: building.batch,
+                    definition, generation: building.generation, at: building.position,
                     keptVersions ? [building.versions.forgetStep()] : [])
                 return building.seq
             } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {

@@ -34,7 +34,7 @@ struct TableSwap {
     /// - Parameter last: further steps before the commit.
     /// - Returns: sentences about user-defined objects on the old table that the new one lacks.
     func finish(
-        _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?, _ last: [PipelineStep] = []
+        _ definition: MirrorDefinition, generation: Int64, at position: LogPosition, _ last: [PipelineStep] = []
     ) throws -> [String] {
         var userDefined = userDefined
         // PostgreSQL then returns the views' definitions with all names qualified.
@@ -64,7 +64,7 @@ struct TableSwap {
         if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
         try userDefined?.rename(in: final.schema, target)
         if !new.isEmpty { try grantToReader(new, in: final.schema) }
-        try moveCursor(definition, generation, seq, batch)
+        try moveCursor(definition, generation, position)
         _ = try target.pipeline(last + [.query("commit")])
         return userDefined?.lost ?? []
     }
@@ -231,12 +231,12 @@ struct TableSwap {
     }
 
     private func moveCursor(
-        _ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64, _ batch: [UInt8]?
+        _ definition: MirrorDefinition, _ generation: Int64, _ position: LogPosition
     ) throws {
         try MirrorCursors.put(
             target, mirror.namespaceID,
             MirrorCursorRecord(
-                mirror: mirror.id, seq: seq, batch: batch, generation: generation, definition: definition.json))
+                mirror: mirror.id, position: position, generation: generation, definition: definition.json))
         _ = try target.pipeline(
             MirrorErrors.forgetSteps(
                 MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: generation), .allBut))

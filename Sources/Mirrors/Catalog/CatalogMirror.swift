@@ -21,14 +21,15 @@ public struct CatalogMirror: Sendable {
 /// The log position and state of a mirror's table, as stored in the target database.
 public struct MirrorCursor: Sendable {
     public let id: [UInt8]
-    public let seq: Int64
-    /// The batch of the entry at `seq`. Nil in a cursor that has not moved since batches are stored.
-    public let batch: [UInt8]?
+    /// Its batch is nil in a cursor that has not moved since batches are stored.
+    public let position: LogPosition
     public let generation: Int64
     public let definition: MirrorDefinition
     public let hasErrors: Bool
     /// The beginning of the table's history, or nil for a table without one.
     public let begins: MirrorHistoryBeginning?
+
+    public var seq: Int64 { position.seq }
 }
 
 extension CatalogMirror {
@@ -44,7 +45,7 @@ extension CatalogMirror {
 extension MirrorCursor {
     fileprivate init(_ record: MirrorCursorRecord) throws {
         self.init(
-            id: record.mirror, seq: record.seq, batch: record.batch, generation: record.generation,
+            id: record.mirror, position: record.position, generation: record.generation,
             definition: try MirrorDefinition(stored: record.definition), hasErrors: record.hasErrors,
             begins: record.begins)
     }

@@ -44,14 +44,14 @@ struct MirrorStepWriter {
     }
 
     struct Step {
-        /// The mirrors' log position after the step.
-        let seq: Int64
+        /// The mirrors' log position after the step. Its batch is nil if no entry was read.
+        let position: LogPosition
         /// The head of the log.
         let head: Int64
-        /// The commit time of the entry at `seq`, or nil if no entry was read.
+        /// The commit time of the entry before the position, or nil if no entry was read.
         let entryAt: Int64?
-        /// The batch of the entry at `seq`.
-        let batch: [UInt8]?
+
+        var seq: Int64 { position.seq }
     }
 
     /// Moves the mirrors forward to `last` or by up to `pagesAtOnce` pages of entries, whichever is less; if the tree is read,
@@ -79,11 +79,11 @@ struct MirrorStepWriter {
         progress: (Int64) throws -> Void = { _ in }
     ) throws -> Step {
         var moved = mirrors
-        if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
+        if let again { for index in moved.indices { moved[index].position.seq = min(moved[index].seq, again) } }
         let start = moved.map(\.seq).min() ?? record.head
         let needsRereading = again != nil || rereading.values.contains { !$0.isEmpty }
         if record.head <= start, !needsRereading {
-            return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
+            return Step(position: LogPosition(seq: start), head: record.head, entryAt: nil)
         }
         if record.retainedFrom > start + 1 {
             throw MirrorError.pruned(cursor: start, retainedFrom: record.retainedFrom)
@@ -96,21 +96,18 @@ struct MirrorStepWriter {
             for index in moved.indices {
                 for keys in rereading[moved[index].name] ?? [] { moved[index].pending.reread(keys, stamp) }
             }
-            let (end, entryAt, batch) = try readAndWrite(
+            let (end, entryAt) = try readAndWrite(
                 &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading,
                 floor: again == nil ? 0 : record.head, progress)
-            let after = moved.indices.filter { moved[$0].seq < end }
-            for index in after {
-                moved[index].seq = end
-                moved[index].batch = batch
-            }
+            let after = moved.indices.filter { moved[$0].seq < end.seq }
+            for index in after { moved[index].position = end }
             switch transaction {
-            case .own: try writer.flush(commitSteps(after.map { moved[$0] }, end, entryAt, batch))
+            case .own: try writer.flush(commitSteps(after.map { moved[$0] }, end, entryAt))
             case .joined: try writer.flush()
             }
             for index in moved.indices { moved[index].isCareful = false }
             mirrors = moved
-            return Step(seq: end, head: record.head, entryAt: entryAt, batch: batch)
+            return Step(position: end, head: record.head, entryAt: entryAt)
         } catch {
             target.dropPipelines()
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
@@ -128,10 +125,9 @@ struct MirrorStepWriter {
     private func readAndWrite(
         _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
         head: Int64, mustReachHead: Bool, floor: Int64, _ progress: (Int64) throws -> Void
-    ) throws -> (end: Int64, time: Int64?, batch: [UInt8]?) {
-        var position = start
+    ) throws -> (end: LogPosition, time: Int64?) {
+        var position = LogPosition(seq: start)
         var time: Int64?
-        var batch: [UInt8]?
         var asksTree = mustReachHead
         let began = Clock.monotonicNanoseconds
         // Finding the earlier values of records takes long, so the cursors are not locked for several pages. In careful mode
@@ -140,8 +136,8 @@ struct MirrorStepWriter {
             $0.definition.keeps != nil || $0.isCareful || $0.seq < $0.byPageThrough
         }
         var pagesLeft = goesByPage ? 1 : pagesAtOnce
-        var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
-        while position < head {
+        var log = LogFollower(namespace, at: position) { $0.pageEntries = entriesAtOnce }
+        while position.seq < head {
             let bound = asksTree ? head : min(head, last)
             log.bound = bound
             guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
@@ -150,17 +146,16 @@ struct MirrorStepWriter {
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
             try writer.write(&mirrors, from: source)
             try keep(page, &mirrors, &writer)
-            position = newest.seq
+            position = last.position
             time = newest.committedAt
-            batch = last.batchID
-            try progress(position)
+            try progress(position.seq)
             pagesLeft -= 1
             let isLate = Clock.monotonicNanoseconds - began > Self.nanosecondsAtMost
-            if !asksTree, pagesLeft <= 0 || position >= bound || isLate { break }
+            if !asksTree, pagesLeft <= 0 || position.seq >= bound || isLate { break }
             if !goesByPage { try writer.sendAhead() }
         }
         if mirrors.contains(where: { !$0.pending.isEmpty }) { try writer.write(&mirrors, from: source) }
-        return (position, time, batch)
+        return (position, time)
     }
 
     /// - Parameter floor: The lowest `_seq` to write. When entries are applied again, rows may already have a higher one, and incremental
@@ -224,8 +219,8 @@ struct MirrorStepWriter {
 
     /// Returns the statements that end a step's transaction: they move the cursors and commit.
     func commitSteps(
-        _ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?, _ batch: [UInt8]?
+        _ mirrors: [ActiveMirror], _ position: LogPosition, _ time: Int64?
     ) -> [PipelineStep] {
-        [MirrorCursors.moveStep(namespace, mirrors.map(\.id), to: seq, time, batch: batch), .query("commit")]
+        [MirrorCursors.moveStep(namespace, mirrors.map(\.id), to: position, time), .query("commit")]
     }
 }

@@ -83,6 +83,6 @@ final class MirrorSupervisor: AnnouncementListener {
         let namespaces = Set(groups.keys.map(\.namespaceID))
         announcements.follow(namespaces)
         let heads = try connection.heads(Array(namespaces))
-        for (namespace, head, _, _) in heads { headSeen(namespace, head) }
+        for (namespace, head, _) in heads { headSeen(namespace, head.seq) }
     }
 }

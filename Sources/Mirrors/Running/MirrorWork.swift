@@ -123,7 +123,7 @@ struct MirrorWork {
                 continue
             }
             if let log = try source.history(group.namespaceID, at: cursor.seq),
-                log.relation(of: cursor.seq, batch: cursor.batch) == .rolledBack
+                log.relation(of: cursor.position) == .rolledBack
             {
                 rolledBack.append((mirror, cursor, log.head))
                 continue

@@ -11,9 +11,8 @@ struct ActiveMirror {
     let generation: Int64
     let table: MirrorTable
     let projector: Projector
-    var seq: Int64
-    /// The batch of the entry at `seq`, or nil if unknown.
-    var batch: [UInt8]?
+    /// The log position of the mirror.
+    var position: LogPosition
     /// Whether errors may be stored. If so, a write of a record must remove the record's errors.
     var mayHaveErrors: Bool
     /// Whether the table has rejected a row of the last step. Rows are then tried one by one.
@@ -28,6 +27,7 @@ struct ActiveMirror {
     /// The changes of the current step.
     var pending: PendingChanges
 
+    var seq: Int64 { position.seq }
     var name: String { table.definition.name }
     var definition: MirrorDefinition { table.definition }
     /// The versions of the mirror's records, if it has a history.
@@ -38,15 +38,14 @@ struct ActiveMirror {
     }
 
     init(
-        id: [UInt8], namespace: Int64, generation: Int64, table: MirrorTable, seq: Int64, batch: [UInt8]?,
+        id: [UInt8], namespace: Int64, generation: Int64, table: MirrorTable, position: LogPosition,
         mayHaveErrors: Bool
     ) {
         self.id = id
         self.namespace = namespace
         self.generation = generation
         self.table = table
-        self.seq = seq
-        self.batch = batch
+        self.position = position
         self.mayHaveErrors = mayHaveErrors
         projector = Projector(table.definition)
         pending = PendingChanges(table.definition.pattern)
@@ -62,8 +61,8 @@ extension ActiveMirror {
         let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id.suffix(4)))"
         self.init(
             id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
-            table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,
-            batch: cursor.batch, mayHaveErrors: cursor.hasErrors)
+            table: MirrorTable(definition, name: definition.table, label: label), position: cursor.position,
+            mayHaveErrors: cursor.hasErrors)
     }
 }
 

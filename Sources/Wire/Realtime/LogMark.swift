@@ -1,4 +1,5 @@
-/// The log position of data, which a gateway sends to clients that requested its extension (docs/reference/websocket.md).
+/// A mark, which a gateway sends with data to clients that requested its extension (docs/reference/websocket.md): the
+/// entry that the data has reached, and a text with which the client can resume there.
 public struct LogMark: Sendable, Equatable {
     /// The seq of the entry at which the data is current.
     public let seq: Int64

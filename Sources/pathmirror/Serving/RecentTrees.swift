@@ -45,7 +45,7 @@ final class RecentTrees: TreeSource {
         return history.tree(at: seq)
     }
 
-    func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? {
+    func steps(of namespace: Int64, after cursor: LogPosition, most: Int) -> [TreeStep]? {
         history(of: namespace)?.steps(after: cursor, most: most)
     }
 

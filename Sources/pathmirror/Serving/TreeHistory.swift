@@ -112,7 +112,7 @@ final class TreeHistory: ChangeListener {
     }
 
     /// Returns the entries after a position, in order and without a gap; nil if the position is unknown.
-    func steps(after cursor: LogCursor, most: Int) -> [TreeStep]? {
+    func steps(after cursor: LogPosition, most: Int) -> [TreeStep]? {
         state.withLock { state -> [TreeStep]? in
             guard !state.isOver, let batch = cursor.batch else { return nil }
             var low = 0

@@ -1,3 +1,4 @@
+import LogStore
 import Testing
 
 @testable import Engine

@@ -1,3 +1,5 @@
+import LogStore
+
 @testable import Engine
 
 /// A world without PostgreSQL in which one large write is committed: a log, its head's lock, other writers at the same
@@ -284,7 +286,7 @@ struct LargeWorld: Hashable {
     }
 
     private static func end(_ entries: [Entry]) -> LargeCommitMachine.Position {
-        LargeCommitMachine.Position(seq: Int64(entries.count), batch: entries.last.map { [$0.batch] })
+        LogPosition(seq: Int64(entries.count), batch: entries.last.map { [$0.batch] })
     }
 
     // MARK: Checks

@@ -38,7 +38,7 @@ import Tree
     @Test func nothingToTakeIsTaken() throws {
         var tree = try Self.merged("{\"a\":1}", "b", "2")
         #expect(tree.take([]) == true)
-        #expect(tree.seq == 5 && tree.batch == [5] && tree.base.seq == 5)
+        #expect(tree.seq == 5 && tree.position.batch == [5] && tree.base.seq == 5)
         #expect(tree.root == (try JSONParser.parse("{\"a\":1,\"b\":2}")))
     }
 
@@ -47,7 +47,7 @@ import Tree
         #expect(
             tree.take([try Self.entry(6, [("c/d", "3")]), try Self.entry(7, [("a", "null"), ("e", "4")])]) == true)
         #expect(tree.root == (try JSONParser.parse("{\"b\":2,\"c\":{\"d\":3},\"e\":4}")))
-        #expect(tree.seq == 7 && tree.batch == [7])
+        #expect(tree.seq == 7 && tree.position.batch == [7])
         #expect(tree.base.seq == 5)
     }
 

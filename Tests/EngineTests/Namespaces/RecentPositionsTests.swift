@@ -1,3 +1,4 @@
+import LogStore
 import Rules
 import Testing
 import Tree
@@ -38,7 +39,7 @@ import Tree
         for (seq, batch) in [(5, 1), (6, 2), (5, 3)] as [(Int64, UInt8)] {
             recent.note(1, Self.snapshot(seq, batch: [batch]))
         }
-        #expect(recent.of(1).map { [UInt8($0.seq)] + $0.batch } == [[5, 3], [6, 2], [5, 1]])
+        #expect(recent.of(1).map { [UInt8($0.seq)] + ($0.batch ?? []) } == [[5, 3], [6, 2], [5, 1]])
     }
 
     @Test(arguments: [4_095, 4_096, 4_097, 8_192, 10_000])

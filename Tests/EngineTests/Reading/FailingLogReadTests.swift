@@ -65,11 +65,11 @@ import Tree
             if try ask({ logs.exists("nowhere", $0) }) { problems.append("a namespace was found that is not there") }
             let view = LogView(namespace: namespace.id, name: "test", path: .root, hasOrigins: true)
             let extent = try ask { logs.extent(of: view, $0) }
-            if extent.head != 9 || extent.oldest != 1 {
-                problems.append("the log reaches from \(extent.oldest) to \(extent.head)")
+            if extent.head.seq != 9 || extent.oldest != 1 {
+                problems.append("the log reaches from \(extent.oldest) to \(extent.head.seq)")
             }
             var lines: [[UInt8]] = []
-            var position = LogPosition(seq: 0)
+            var position = LogLinePosition(LogPosition(seq: 0))
             while true {
                 let slice = try ask { logs.slice(view, at: position, $0) }
                 lines += slice.lines

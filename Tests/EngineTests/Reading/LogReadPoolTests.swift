@@ -18,12 +18,12 @@ import Tree
     /// The lines that were read, and the end of each slice with the number of lines before it.
     private struct Read {
         var lines: [[UInt8]] = []
-        var ends: [(position: LogPosition, lines: Int)] = []
+        var ends: [(position: LogLinePosition, lines: Int)] = []
     }
 
     /// Reads from a position to the log's end, slice by slice, and checks that every slice makes progress.
     private func readAll(
-        _ engine: TestEngine, _ view: LogView, from position: LogPosition = LogPosition(seq: 0)
+        _ engine: TestEngine, _ view: LogView, from position: LogLinePosition = LogLinePosition(LogPosition(seq: 0))
     ) throws -> Read {
         var read = Read()
         var position = position
@@ -118,16 +118,18 @@ import Tree
             for value in 1...4 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let view = view(namespace)
             let positions = try readAll(engines[0], view).ends.map { $0.position }
-            let beyond = engines[0].slice(view, at: LogPosition(seq: 5))
+            let beyond = engines[0].slice(view, at: LogLinePosition(LogPosition(seq: 5)))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try beyond.get() }
-            let another = engines[0].slice(view, at: LogPosition(seq: 2, batch: positions[2].batch))
+            let another = engines[0].slice(
+                view, at: LogLinePosition(LogPosition(seq: 2, batch: positions[2].entry.batch)))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try another.get() }
-            let noParts = engines[0].slice(view, at: LogPosition(seq: 2, inside: .init(part: 0, lines: 0)))
+            let noParts = engines[0].slice(
+                view, at: LogLinePosition(LogPosition(seq: 2), inside: .init(batch: nil, part: 0, lines: 0)))
             #expect(throws: LogReadError.otherHistory(head: 4)) { try noParts.get() }
             let end = try engines[0].slice(view, at: positions[3]).get()
             #expect(end.lines.isEmpty && end.isAtEnd && end.end == positions[3])
             let nowhere = LogView(namespace: 999, name: "gone", path: .root, hasOrigins: true)
-            let gone = engines[0].slice(nowhere, at: LogPosition(seq: 0))
+            let gone = engines[0].slice(nowhere, at: LogLinePosition(LogPosition(seq: 0)))
             #expect(throws: LogReadError.engine(.unknownNamespace("gone"))) { try gone.get() }
         }
     }
@@ -140,13 +142,13 @@ import Tree
             let extent = Condition<Result<LogExtent, LogReadError>?>(nil)
             engines[0].engine.logs.extent(of: view(namespace)) { result in extent.broadcast { $0 = result } }
             let found = try #require(extent.wait(milliseconds: 20_000) { $0 }).get()
-            #expect(found == LogExtent(head: 0, headBatch: nil, oldest: 1))
+            #expect(found == LogExtent(head: LogPosition(seq: 0), oldest: 1))
         }
     }
 
     /// Returns the positions between the slices of an import, one for each part, with the import's seq.
     private func positions(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws
-        -> [LogPosition]
+        -> [LogLinePosition]
     {
         try fill(url, namespace)
         let positions = try readAll(engine, view(namespace)).ends.map(\.position).filter { $0.inside != nil }
@@ -162,8 +164,8 @@ import Tree
             let namespace = try engines[0].namespace()
             let position = try positions(inside: namespace, url, engines[0])[2]
             var wrong = [position, position, position, position]
-            wrong[0].batch = Array(repeating: 7, count: 16)
-            wrong[1].batch = nil
+            wrong[0].inside?.batch = Array(repeating: 7, count: 16)
+            wrong[1].inside?.batch = nil
             wrong[2].inside = .init(part: 1_000, lines: 0)
             wrong[3].seq = 7
             for position in wrong {
@@ -195,17 +197,17 @@ import Tree
             let inside = try positions(inside: namespace, url, engines[0])[0]
             let whole = try readAll(engines[0], view(namespace)).lines
             try runScript("delete from pathmirror.log_part where part > 0", on: url)
-            let before = try engines[0].slice(view(namespace), at: LogPosition(seq: 0)).get()
+            let before = try engines[0].slice(view(namespace), at: LogLinePosition(LogPosition(seq: 0))).get()
             #expect(before.lines == Array(whole.prefix(6)) && before.end.seq == 6 && !before.isAtEnd)
-            var next: LogPosition?
-            for position in [before.end, LogPosition(seq: 6), inside] {
+            var next: LogLinePosition?
+            for position in [before.end, LogLinePosition(LogPosition(seq: 6)), inside] {
                 let answer = Result { try readAll(engines[0], view(namespace), from: position) }
                 let error = #expect(throws: LogReadError.self) { try answer.get() }
                 guard case .damaged(let found) = error else {
                     Issue.record("\(String(describing: error))")
                     continue
                 }
-                #expect(found.seq == 7 && found.batch != nil)
+                #expect(found.seq == 7 && found.entry.batch != nil)
                 next = found
             }
             let rest = try readAll(engines[0], view(namespace), from: try #require(next)).lines
@@ -223,7 +225,7 @@ import Tree
             let position = try positions(inside: namespace, url, engines[0])[0]
             let sql = try PostgresConnection(url)
             defer { sql.close() }
-            let starts = [position, LogPosition(seq: 6)]
+            let starts = [position, LogLinePosition(LogPosition(seq: 6))]
             for script in [
                 "update pathmirror.namespace set retained_from = 8; delete from pathmirror.log_part where part > 3",
                 "delete from pathmirror.log_part", "delete from pathmirror.log where seq < 8",
@@ -234,7 +236,8 @@ import Tree
                     #expect(throws: LogReadError.pruned(oldest: 8)) { try answer.get() }
                 }
             }
-            #expect(try readAll(engines[0], view(namespace), from: LogPosition(seq: 7)).lines.count == 2)
+            #expect(
+                try readAll(engines[0], view(namespace), from: LogLinePosition(LogPosition(seq: 7))).lines.count == 2)
         }
     }
 
@@ -248,15 +251,15 @@ import Tree
             for value in 1...40 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
             let (view, logs) = (view(namespace), engines[0].engine.logs)
             let order = Condition<[String]>([])
-            @Sendable func readOn(_ position: LogPosition) {
+            @Sendable func readOn(_ position: LogLinePosition) {
                 logs.slice(view, at: position) { result in
                     guard case .success(let slice) = result else { return }
                     order.broadcast { $0.append("whole") }
                     if !slice.isAtEnd { readOn(slice.end) }
                 }
             }
-            readOn(LogPosition(seq: 0))
-            logs.slice(view, at: LogPosition(seq: 40)) { _ in order.broadcast { $0.append("live") } }
+            readOn(LogLinePosition(LogPosition(seq: 0)))
+            logs.slice(view, at: LogLinePosition(LogPosition(seq: 40))) { _ in order.broadcast { $0.append("live") } }
             let seen = try #require(order.wait(milliseconds: 20_000) { $0.count == 41 ? $0 : nil })
             // At most the slice in progress and one requested earlier come first.
             #expect((try #require(seen.firstIndex(of: "live"))) <= 2)
@@ -281,7 +284,7 @@ import Tree
 
 extension TestEngine {
     /// Reads one slice, and waits for it.
-    fileprivate func slice(_ view: LogView, at position: LogPosition) -> Result<LogSlice, LogReadError> {
+    fileprivate func slice(_ view: LogView, at position: LogLinePosition) -> Result<LogSlice, LogReadError> {
         let answer = Condition<Result<LogSlice, LogReadError>?>(nil)
         engine.logs.slice(view, at: position) { result in answer.broadcast { $0 = result } }
         return answer.wait(milliseconds: 20_000) { $0 } ?? .failure(.engine(.unavailable("not answered in 20 s")))

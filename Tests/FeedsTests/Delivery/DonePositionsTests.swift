@@ -39,7 +39,7 @@ import Testing
                         if isOpen { open.append(next) }
                         done[next.position] = !isOpen
                     }
-                    _ = tracker.read(to: LogCursor(seq: seq))
+                    _ = tracker.read(to: LogPosition(seq: seq))
                 case 2 where !open.isEmpty, 3 where !open.isEmpty:
                     let closed = open.remove(at: random.below(open.count))
                     try tracker.close(closed)
@@ -72,7 +72,7 @@ import Testing
         }
         let again = cause { () throws(FeedInvariantError) in _ = try tracker.open(kept) }
         #expect(again == .alreadyOpen(kept.position))
-        let isNews = tracker.read(to: LogCursor(seq: 4))
+        let isNews = tracker.read(to: LogPosition(seq: 4))
         #expect(isNews)
         let late = cause { () throws(FeedInvariantError) in _ = try tracker.open(OpenPosition(position(4, 9))) }
         #expect(late == .outOfOrder(position(4, 9), after: position(5)))
@@ -130,7 +130,7 @@ import Testing
         settings.namespace = "test"
         let machine = FeedMachine(settings, from: FeedProgress(seq: 0, handedTo: 100))
         for seq in seqs { machine.push(message(seq), now: now) }
-        machine.read(to: LogCursor(seq: seqs.upperBound))
+        machine.read(to: LogPosition(seq: seqs.upperBound))
         return machine
     }
 

@@ -79,7 +79,7 @@ import Tree
         let failedMessages = (0..<10).map { index in
             FeedDeadLetter(
                 FailedMessageRecord(
-                    seq: Int64(index), index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1,
+                    position: FeedPosition(seq: Int64(index), index: 0), key: "k", state: "dead", attempts: 1,
                     errors: FeedFailure.json([Self.failure(String(repeating: "\u{1}", count: 2_000))]),
                     message: Array("{\"id\":\"default:\(index):0\"}".utf8)), since: "2026-01-31T12:00:00.000Z")
         }

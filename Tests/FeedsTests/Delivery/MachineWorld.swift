@@ -164,9 +164,9 @@ final class MachineWorld {
             guard nextOfChunk == chunk.messages.count else { return }
             note("read \(chunk.seq)")
             if chunk.isSnapshot {
-                machine.readSnapshot(at: LogCursor(seq: chunk.seq))
+                machine.readSnapshot(at: LogPosition(seq: chunk.seq))
             } else {
-                machine.read(to: LogCursor(seq: chunk.seq))
+                machine.read(to: LogPosition(seq: chunk.seq))
             }
             nextChunk += 1
             nextOfChunk = 0

@@ -204,10 +204,7 @@ import Tree
         try bench.administration.deadLetters(bench.name("f"), after: nil, limit: 100).map { $0.id(in: "test") }
     }
 
-    private func position(_ id: String) throws -> LogConnection.FeedPlace {
-        let position = try #require(FeedPosition(id: id, in: "test"))
-        return LogConnection.FeedPlace(seq: position.seq, index: position.index, isSnapshot: position.isSnapshot)
-    }
+    private func position(_ id: String) throws -> FeedPosition { try #require(FeedPosition(id: id, in: "test")) }
 
     @Test func deadLettersAreListed() throws {
         try withDead("continue") { bench, _ in

@@ -42,7 +42,7 @@ import Tree
         }
         func forget(_ namespace: Int64) { state.withLock { $0.watching[namespace] = nil } }
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
-        func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func steps(of namespace: Int64, after cursor: LogPosition, most: Int) -> [TreeStep]? { nil }
         func room(while continues: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
             budget.room(while: continues)
         }

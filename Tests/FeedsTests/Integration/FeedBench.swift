@@ -16,7 +16,7 @@ final class FeedBench {
         func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
         func isComing(_ namespace: Int64) -> Bool { false }
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
-        func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func steps(of namespace: Int64, after cursor: LogPosition, most: Int) -> [TreeStep]? { nil }
         func forget(_ namespace: Int64) {}
         func room(while continues: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
             budget.room(while: continues)

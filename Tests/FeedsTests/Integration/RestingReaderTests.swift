@@ -19,7 +19,7 @@ import Tree
         func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
         func isComing(_ namespace: Int64) -> Bool { false }
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
-        func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func steps(of namespace: Int64, after cursor: LogPosition, most: Int) -> [TreeStep]? { nil }
         func forget(_ namespace: Int64) { forgotten.withLock { $0 += 1 } }
         func room(while continues: @escaping @Sendable () -> Bool) -> any TreeMemoryBudget {
             budget.room(while: continues)

@@ -38,7 +38,7 @@ enum SharedReaderBench {
     static func pass(_ reader: inout SharedReader, _ entry: Entry) -> (found: [FoundMessages], left: [SharedReader]) {
         var findings = reader.feeds.map { FoundMessages(claim: $0.claim) }
         let left = reader.pass(
-            entry, at: LogCursor(seq: entry.seq), after: after(entry, reader.root), paths: entry.changes.map(\.path),
+            entry, at: LogPosition(seq: entry.seq), after: after(entry, reader.root), paths: entry.changes.map(\.path),
             &findings)
         return (findings + reader.takePartial(), left)
     }

@@ -93,7 +93,7 @@ import Tree
         }
         return World(
             random: tree.random, entries: entries, feeds: feeds,
-            readings: [Reading(reader: SharedReader(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
+            readings: [Reading(reader: SharedReader(feeds, root: .null, at: LogPosition(seq: 0)), next: 0)])
     }
 
     @Test(arguments: 0..<12) func asIfAlone(_ seed: UInt64) throws {

@@ -12,7 +12,7 @@ import Tree
         let orders = try SharedReaderBench.feed(1, "/orders/{id}")
         let states = try SharedReaderBench.feed(2, "/orders/{id}/state")
         let others = try SharedReaderBench.feed(3, "/others/{id}")
-        var reader = SharedReader([orders, states, others], root: .null, at: LogCursor(seq: 6))
+        var reader = SharedReader([orders, states, others], root: .null, at: LogPosition(seq: 6))
         let entry = SharedReaderBench.set(7, "/orders/o1", Node(children: [(Key("state"), .string("new"))]))
         let (found, left) = SharedReaderBench.pass(&reader, entry)
         #expect(left.isEmpty && found.map(\.claim.feed) == [1, 2, 3])
@@ -23,7 +23,7 @@ import Tree
 
     @Test func operationsThatAFeedDoesNotTake() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}") { $0.operations = [.remove] }
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let (found, _) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a/x", .int(1)))
         #expect(found.map(\.messages.count) == [0] && found[0].readTo?.seq == 1)
         #expect(feed.window.available() == 1_000_000)
@@ -32,7 +32,7 @@ import Tree
     /// Checks that records that the definition excludes are numbered as well.
     @Test func numbersAreTheRecords() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 3 == 1") }
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let (found, _) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(8)))
         #expect(found[0].messages.map(\.position.index) == [1, 4, 7])
         #expect(feed.window.available() == 1_000_000 - 3)
@@ -45,7 +45,7 @@ import Tree
         let absent = FeedPosition(seq: 2, index: 0)
         let feed = try SharedReaderBench.feed(
             1, "/a/{k}", failedMessages: [failed: failedMessage, absent: failedMessage])
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let (found, _) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(5)))
         #expect(found[0].messages.count == 5)
         #expect(found[0].failedMessages.mapValues(\.attempts) == [failed: 3])
@@ -54,8 +54,8 @@ import Tree
     @Test func readersAtTheSameEntryAreJoined() throws {
         let first = try SharedReaderBench.feed(1, "/a/{k}")
         let second = try SharedReaderBench.feed(2, "/a/{k}")
-        var reader = SharedReader([first], root: .null, at: LogCursor(seq: 3))
-        reader.join(SharedReader([second], root: .null, at: LogCursor(seq: 3)))
+        var reader = SharedReader([first], root: .null, at: LogPosition(seq: 3))
+        reader.join(SharedReader([second], root: .null, at: LogPosition(seq: 3)))
         #expect(claims(reader) == [1, 2])
         let (found, _) = SharedReaderBench.pass(&reader, SharedReaderBench.set(4, "/a/x", .int(1)))
         #expect(SharedReaderBench.texts(found[0].messages) == SharedReaderBench.texts(found[1].messages))
@@ -69,7 +69,7 @@ import Tree
     @Test func aFullFeedLeaves() throws {
         let small = try SharedReaderBench.feed(1, "/a/{k}", room: 1)
         let large = try SharedReaderBench.feed(2, "/a/{k}", room: 10)
-        var reader = SharedReader([small, large], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([small, large], root: .null, at: LogPosition(seq: 0))
         #expect(reader.splitFull() == nil && !reader.isFull)
         let first = SharedReaderBench.set(1, "/a/x", .int(1))
         _ = SharedReaderBench.pass(&reader, first)
@@ -92,7 +92,7 @@ import Tree
     /// Checks that an equal tree at another memory address changes nothing.
     @Test func aSharedTree() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}")
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let first = SharedReaderBench.set(1, "/a", SharedReaderBench.wide(3))
         _ = SharedReaderBench.pass(&reader, first)
         reader.share(SharedReaderBench.after(SharedReaderBench.set(1, "/a", SharedReaderBench.wide(3)), .null))

@@ -143,7 +143,7 @@ import Tree
     @Test(arguments: [0, 1, 1_000, 1_234]) func aRestingReaderResumes(_ taken: Int) throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1)
         let root = SharedReaderBench.after(SharedReaderBench.set(3, "/a", SharedReaderBench.wide(2_500)), .null)
-        let cursor = LogCursor(seq: 3, batch: [7])
+        let cursor = LogPosition(seq: 3, batch: [7])
         var reader = SharedReader(feed, snapshot: root, at: cursor, from: 0, time: 5)
         var found = reader.resume()?.messages ?? []
         func take(_ count: Int) {
@@ -168,7 +168,7 @@ import Tree
     /// Checks that a reader does not evict its tree in the middle of an entry, for which it needs both trees.
     @Test func inTheMiddleOfAnEntryItDoesNotRest() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1_100)
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let (_, left) = SharedReaderBench.pass(&reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(1_500)))
         #expect(left.count == 1 && left[0].resting == nil)
     }

@@ -21,7 +21,7 @@ import Tree
     @Test(arguments: [999, 1_000, 1_001, 2_500]) func aWideEntry(_ count: Int) throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}")
         let narrow = try SharedReaderBench.feed(2, "/a/k7")
-        var reader = SharedReader([feed, narrow], root: .null, at: LogCursor(seq: 4))
+        var reader = SharedReader([feed, narrow], root: .null, at: LogPosition(seq: 4))
         let entry = SharedReaderBench.set(5, "/a", SharedReaderBench.wide(count))
         var (found, left) = SharedReaderBench.pass(&reader, entry)
         #expect(reader.feeds.map(\.claim.feed) == (count < 1_000 ? [1, 2] : [2]))
@@ -48,7 +48,7 @@ import Tree
     /// Checks that a feed receives no more than its budget: a slow consumer gets the entry in slices.
     @Test func asFarAsThereIsRoom() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1_100)
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         let entry = SharedReaderBench.set(1, "/a", SharedReaderBench.wide(1_500))
         var (found, left) = SharedReaderBench.pass(&reader, entry)
         #expect(reader.feeds.isEmpty)
@@ -68,7 +68,7 @@ import Tree
     /// Checks that an entry whose records the filter excludes ends as well, in slices.
     @Test func nothingToFind() throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}", room: 1) { try $0.filter("newData.val() < 0") }
-        var reader = SharedReader([feed], root: .null, at: LogCursor(seq: 0))
+        var reader = SharedReader([feed], root: .null, at: LogPosition(seq: 0))
         var (found, left) = SharedReaderBench.pass(
             &reader, SharedReaderBench.set(1, "/a", SharedReaderBench.wide(3_500)))
         found += resume(&left[0])
@@ -82,7 +82,7 @@ import Tree
     func aSnapshotFromTheNth(_ first: Int64) throws {
         let feed = try SharedReaderBench.feed(1, "/a/{k}")
         let root = Node(children: [(Key("a"), SharedReaderBench.wide(2_500)), (Key("b"), .int(1))])
-        var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 9), from: first, time: 5_000)
+        var reader = SharedReader(feed, snapshot: root, at: LogPosition(seq: 9), from: first, time: 5_000)
         #expect(reader.isWide)
         let found = resume(&reader)
         let messages = found.flatMap(\.messages)
@@ -100,7 +100,7 @@ import Tree
     @Test(arguments: [Node.null, .int(1), SharedReaderBench.wide(3)]) func aSnapshotWithoutRecords(_ root: Node) throws
     {
         let feed = try SharedReaderBench.feed(1, "/a/{k}")
-        var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 2), from: 0, time: 0)
+        var reader = SharedReader(feed, snapshot: root, at: LogPosition(seq: 2), from: 0, time: 0)
         let found = resume(&reader)
         #expect(found.count == 1 && found[0].messages.isEmpty && found[0].hasReadSnapshot)
         #expect(reader.cursor.seq == 2 && reader.root == root)
@@ -111,7 +111,7 @@ import Tree
         let feed = try SharedReaderBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 2 == 0") }
         let root = Node(children: [(Key("a"), SharedReaderBench.wide(1_200))])
         let whole = (0..<2).map { part -> [String] in
-            var reader = SharedReader(feed, snapshot: root, at: LogCursor(seq: 1), from: Int64(part) * 601, time: 0)
+            var reader = SharedReader(feed, snapshot: root, at: LogPosition(seq: 1), from: Int64(part) * 601, time: 0)
             return resume(&reader).flatMap(\.messages).map { $0.position.id(in: "d") }
         }
         #expect(whole[0].count == 600 && whole[1] == Array(whole[0].suffix(whole[1].count)))

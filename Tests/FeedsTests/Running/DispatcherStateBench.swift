@@ -96,7 +96,7 @@ final class DispatcherStateBench {
                     position: FeedPosition(seq: lastSeq, index: 0), key: key ?? "k\(lastSeq)",
                     content: .stored(Array("{}".utf8))))
         }
-        finding.readTo = LogCursor(seq: lastSeq)
+        finding.readTo = LogPosition(seq: lastSeq)
         handle(.found([finding]))
     }
 

@@ -1,6 +1,7 @@
 import Engine
 import Feeds
 import HTTPServer
+import LogStore
 import TestSupport
 import Testing
 import Tree
@@ -117,7 +118,8 @@ import Wire
 
     private static let queries = [
         "", "path=/orders/o1&offset=-1", "offset=-1", "offset=now&live=long-poll",
-        "offset=\(LogPositionText.offset(LogPosition(seq: 7, batch: [1, 2, 3])))&live=sse&cursor=12", "path=a%2Fb&ns=x",
+        "offset=\(LogPositionText.offset(LogLinePosition(LogPosition(seq: 7, batch: [1, 2, 3]))))&live=sse&cursor=12",
+        "path=a%2Fb&ns=x",
     ]
 
     @Test(arguments: [21, 22, 23] as [UInt64]) func logQueries(seed: UInt64) throws {

@@ -1,4 +1,5 @@
 import Engine
+import LogStore
 import Testing
 import Tree
 import Wire
@@ -11,13 +12,13 @@ struct LogParametersTests {
         try LogParameters(ArraySlice(query.utf8))
     }
 
-    private static let offset = LogPositionText.offset(LogPosition(seq: 7, batch: [1, 2, 3]))
+    private static let offset = LogPositionText.offset(LogLinePosition(LogPosition(seq: 7, batch: [1, 2, 3])))
 
     @Test(
         arguments: [
             ("", .catchUp, .oldest), ("ns=x&auth=y&access_token=z", .catchUp, .oldest),
             ("offset=-1", .catchUp, .oldest), ("offset=now", .catchUp, .head),
-            ("offset=\(offset)", .catchUp, .after(LogPosition(seq: 7, batch: [1, 2, 3]))),
+            ("offset=\(offset)", .catchUp, .after(LogLinePosition(LogPosition(seq: 7, batch: [1, 2, 3])))),
             ("offset=-1&live=long-poll", .longPoll(cursor: nil), .oldest),
             ("offset=now&live=long-poll&cursor=12", .longPoll(cursor: 12), .head),
             ("offset=now&live=long-poll&cursor=abc", .longPoll(cursor: nil), .head),

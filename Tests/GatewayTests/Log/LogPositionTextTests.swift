@@ -1,4 +1,5 @@
 import Engine
+import LogStore
 import TestSupport
 import Testing
 
@@ -6,25 +7,22 @@ import Testing
 
 /// Checks that a log position survives conversion to an offset and back, and that offsets sort like the log.
 struct LogPositionTextTests {
-    private static func random(_ generator: inout SeededGenerator) -> LogPosition {
+    private static func random(_ generator: inout SeededGenerator) -> LogLinePosition {
         let seq =
             Bool.random(using: &generator)
             ? Int64.random(in: 0...5, using: &generator) : .random(in: 0...LogPositionText.maxSeq, using: &generator)
-        var position = LogPosition(seq: seq)
-        if Bool.random(using: &generator) {
-            position.batch = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
-        }
-        if Bool.random(using: &generator) {
-            let part =
-                Bool.random(using: &generator)
-                ? Int32.random(in: 0...4, using: &generator) : .random(in: 0 ..< .max, using: &generator)
-            position.inside = LogPosition.Inside(part: part, lines: .random(in: 0...part, using: &generator))
-        }
-        return position
+        let batch =
+            Bool.random(using: &generator) ? (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) } : nil
+        guard Bool.random(using: &generator) else { return LogLinePosition(LogPosition(seq: seq, batch: batch)) }
+        let part =
+            Bool.random(using: &generator)
+            ? Int32.random(in: 0...4, using: &generator) : .random(in: 0 ..< .max, using: &generator)
+        let inside = LogLinePosition.Inside(batch: batch, part: part, lines: .random(in: 0...part, using: &generator))
+        return LogLinePosition(LogPosition(seq: seq), inside: inside)
     }
 
     /// The sort key of a log position, as numbers.
-    private static func order(_ position: LogPosition) -> [Int64] {
+    private static func order(_ position: LogLinePosition) -> [Int64] {
         [position.seq, position.inside.map { Int64($0.part) + 1 } ?? 0]
     }
 

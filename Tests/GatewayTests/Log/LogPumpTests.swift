@@ -1,4 +1,5 @@
 import Engine
+import LogStore
 import TestSupport
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 
 /// Checks that a reader receives each entry once and in order, and no more than it accepts, for every order of events.
 struct LogPumpTests {
-    private func position(_ seq: Int64) -> LogPosition { LogPosition(seq: seq) }
+    private func position(_ seq: Int64) -> LogLinePosition { LogLinePosition(LogPosition(seq: seq)) }
 
     @Test func `from slice to slice, and then waits`() {
         var pump = LogPump(at: position(0))
@@ -37,7 +38,7 @@ struct LogPumpTests {
         var generator = SeededGenerator(seed: seed)
         var pump = LogPump(at: position(0))
         var (head, given, queued) = (Int64(0), Int64(0), 0)
-        var reading: LogPosition? = position(0)
+        var reading: LogLinePosition? = position(0)
         var awaited: Int64?
         func follow(_ ask: LogPump.Ask) {
             switch ask {
@@ -57,7 +58,8 @@ struct LogPumpTests {
                 let end = min(head, position.seq + 2)
                 queued += Int(end - given)
                 given = end
-                follow(pump.received(to: LogPosition(seq: end), isAtEnd: end == head, isFull: queued > 2))
+                follow(
+                    pump.received(to: LogLinePosition(LogPosition(seq: end)), isAtEnd: end == head, isFull: queued > 2))
             case 2:
                 guard queued > 0 else { return }
                 queued = 0

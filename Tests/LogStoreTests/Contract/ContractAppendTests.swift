@@ -36,14 +36,14 @@ import Tree
                 let batch = writer.batch(
                     (0..<size).map { [Change(path: Path(splitting: "b\(index)/k\($0)"), value: .int(Int64($0)))] })
                 #expect(try one.commit(batch) == .committed)
-                #expect(try one.head(writer.namespace) == LogCursor(seq: writer.head, batch: batch.id))
+                #expect(try one.head(writer.namespace) == LogPosition(seq: writer.head, batch: batch.id))
                 batches.append(batch)
             }
             let entries = try one.entries(writer.namespace)
             #expect(entries.map(\.entry.seq) == Array(1...37))
             #expect(entries.map(\.batchID) == zip(batches, sizes).flatMap { Array(repeating: $0.id, count: $1) })
             #expect(try one.tree(writer.namespace).root == writer.root)
-            #expect(try one.tree(writer.namespace).at == LogCursor(seq: 37, batch: batches[4].id))
+            #expect(try one.tree(writer.namespace).at == LogPosition(seq: 37, batch: batches[4].id))
         }
     }
 
@@ -153,7 +153,7 @@ import Tree
             #expect(try one.setRules(writer.namespace, source) == 2)
             #expect(try one.rules(writer.namespace, at: 2) == source)
             #expect(try one.rules(writer.namespace, at: 1) == nil)
-            var log = LogFollower(writer.namespace, at: LogCursor(seq: 1)) { $0.separatesKinds = true }
+            var log = LogFollower(writer.namespace, at: LogPosition(seq: 1)) { $0.separatesKinds = true }
             guard case .rules(let logged) = try one.next(&log) else {
                 Issue.record("no entry with rules")
                 return

@@ -160,11 +160,11 @@ import Tree
         var reader = TreeReader(namespace, pageEntries: 5)
         for number in 0..<count {
             while true {
-                if locking { _ = try connection.lockHead(namespace, expectedHead: reader.log.cursor.seq) }
+                if locking { _ = try connection.lockHead(namespace, expectedHead: reader.log.position.seq) }
                 try reader.catchUp(connection)
                 var writer = BatchWriter(namespace: namespace)
                 writer.root = reader.root
-                writer.head = reader.log.cursor.seq
+                writer.head = reader.log.position.seq
                 let batch = writer.set("w\(index)/\(number)", .int(Int64(number)))
                 if try connection.commit(batch, isLocked: locking) == .committed { break }
             }

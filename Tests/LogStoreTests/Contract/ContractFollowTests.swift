@@ -62,7 +62,7 @@ import Tree
                 #expect(reader.loads == 0)
                 #expect(reader.root == writer.root)
                 let head = try one.head(writer.namespace)
-                #expect(reader.log.cursor == head)
+                #expect(reader.log.position == head)
             }
             #expect(try one.tree(writer.namespace).root == writer.root)
             #expect(try one.verify(writer.namespace) == [])
@@ -78,7 +78,7 @@ import Tree
             for number in 0..<6 { #expect(try one.commit(writer.set("k\(number)", .int(1))) == .committed) }
             for start in 0...7 as ClosedRange<Int64> {
                 for bound in 0...7 as ClosedRange<Int64> {
-                    var log = LogFollower(writer.namespace, at: LogCursor(seq: start), through: bound) {
+                    var log = LogFollower(writer.namespace, at: LogPosition(seq: start), through: bound) {
                         $0.pageEntries = 2
                     }
                     var seqs: [Int64] = []
@@ -100,7 +100,7 @@ import Tree
                 #expect(try one.commit(writer.set("k\(number)", .string(text))) == .committed)
             }
             for (bytes, first) in [(1, 1), (2_500, 3), (100_000, 10)] {
-                var log = LogFollower(writer.namespace, at: LogCursor(seq: 0)) { $0.pageBytes = bytes }
+                var log = LogFollower(writer.namespace, at: LogPosition(seq: 0)) { $0.pageBytes = bytes }
                 guard case .entries(let entries) = try one.next(&log) else {
                     Issue.record("no entries")
                     continue
@@ -149,10 +149,11 @@ import Tree
             let first = writer.set("a", .int(1))
             #expect(try one.commit(first) == .committed)
             #expect(try one.commit(writer.set("a", .int(2))) == .committed)
-            let cases: [(cursor: LogCursor, continues: Bool)] = [
-                (LogCursor(seq: 1, batch: first.id), true), (LogCursor(seq: 1), true),
-                (LogCursor(seq: 1, batch: Batch.makeID()), false), (LogCursor(seq: 0, batch: Batch.makeID()), false),
-                (LogCursor(seq: 3, batch: first.id), false),
+            let cases: [(cursor: LogPosition, continues: Bool)] = [
+                (LogPosition(seq: 1, batch: first.id), true), (LogPosition(seq: 1), true),
+                (LogPosition(seq: 1, batch: Batch.makeID()), false),
+                (LogPosition(seq: 0, batch: Batch.makeID()), false),
+                (LogPosition(seq: 3, batch: first.id), false),
             ]
             for (cursor, continues) in cases {
                 var log = LogFollower(writer.namespace, at: cursor) { $0.checksHistory = true }
@@ -162,7 +163,7 @@ import Tree
                 default: Issue.record("\(cursor)")
                 }
             }
-            var gone = LogFollower(writer.namespace + 1_000, at: LogCursor(seq: 0)) { $0.checksHistory = true }
+            var gone = LogFollower(writer.namespace + 1_000, at: LogPosition(seq: 0)) { $0.checksHistory = true }
             guard case .rolledBack(nil) = try one.next(&gone) else {
                 Issue.record("a namespace that is not there")
                 return
@@ -182,7 +183,7 @@ import Tree
             var writer = try one.writer()
             var other = try one.writer("other")
             try two.listen()
-            var log = LogFollower(writer.namespace, at: LogCursor(seq: 0)) { $0.pollMilliseconds = 600_000 }
+            var log = LogFollower(writer.namespace, at: LogPosition(seq: 0)) { $0.pollMilliseconds = 600_000 }
             guard case .end = try two.nextOrWait(&log) else {
                 Issue.record("nothing was written")
                 return
@@ -209,7 +210,7 @@ import Tree
                 two.close()
             }
             var writer = try one.writer()
-            var log = LogFollower(writer.namespace, at: LogCursor(seq: 0)) { $0.pollMilliseconds = 20 }
+            var log = LogFollower(writer.namespace, at: LogPosition(seq: 0)) { $0.pollMilliseconds = 20 }
             for number in 1...3 as ClosedRange<Int64> {
                 #expect(try one.commit(writer.set("a", .int(number))) == .committed)
                 var seqs: [Int64] = []
@@ -229,15 +230,15 @@ import Tree
             defer { one.close() }
             var writer = try one.writer()
             for number in 0..<9 { #expect(try one.commit(writer.set("k\(number)", .int(1))) == .committed) }
-            var log = LogFollower(writer.namespace, at: LogCursor(seq: 0)) { $0.pageEntries = 2 }
+            var log = LogFollower(writer.namespace, at: LogPosition(seq: 0)) { $0.pageEntries = 2 }
             var seqs: [Int64] = []
             for _ in 0..<5 {
                 let two = try opened.connect()
                 if case .entries(let entries) = try two.next(&log) { seqs += entries.map(\.entry.seq) }
                 two.close()
-                let before = log.cursor
+                let before = log.position
                 #expect(throws: LogStoreError.self) { try two.next(&log) }
-                #expect(log.cursor == before)
+                #expect(log.position == before)
             }
             #expect(seqs == Array(1...9))
         }

@@ -61,7 +61,7 @@ import Tree
             try reader.catchUp(one)
             writer = BatchWriter(namespace: writer.namespace)
             writer.root = reader.root
-            writer.head = reader.log.cursor.seq
+            writer.head = reader.log.position.seq
             #expect(try one.commit(writer.set("a", .int(2))) == .committed)
             #expect(try one.tree(writer.namespace).root == writer.root)
             #expect(try one.verify(writer.namespace) == [])

@@ -10,7 +10,7 @@ protocol LogContract: AnyObject {
     /// Creates the namespace unless it exists. Returns its id.
     func makeNamespace(_ name: String) throws -> Int64
     /// Returns the head of the log with the batch of its entry.
-    func head(_ namespace: Int64) throws -> LogCursor?
+    func head(_ namespace: Int64) throws -> LogPosition?
 
     // MARK: Writing
     func commit(_ batch: Batch, isLocked: Bool) throws -> LogConnection.CommitOutcome
@@ -37,7 +37,7 @@ protocol LogContract: AnyObject {
     func parts(_ namespace: Int64, of seq: Int64) throws -> [[Change]]
     func rules(_ namespace: Int64, at seq: Int64) throws -> String?
     /// Returns the stored tree and its log position.
-    func tree(_ namespace: Int64) throws -> (root: Node, at: LogCursor)
+    func tree(_ namespace: Int64) throws -> (root: Node, at: LogPosition)
     /// Returns the tree after an entry.
     func tree(_ namespace: Int64, asOf seq: Int64) throws -> Node
     /// Returns the problems of the log and the tree, as sentences.
@@ -121,8 +121,8 @@ final class PostgresContract: LogContract {
 
     func makeNamespace(_ name: String) throws -> Int64 { try connection.make(name).id }
 
-    func head(_ namespace: Int64) throws -> LogCursor? {
-        try connection.heads([namespace]).first.map { LogCursor(seq: $0.head, batch: $0.batch) }
+    func head(_ namespace: Int64) throws -> LogPosition? {
+        try connection.heads([namespace]).first?.head
     }
 
     func commit(_ batch: Batch, isLocked: Bool) throws -> LogConnection.CommitOutcome {
@@ -193,9 +193,9 @@ final class PostgresContract: LogContract {
         try connection.rules(namespace, at: seq).map { String(decoding: $0.source, as: UTF8.self) }
     }
 
-    func tree(_ namespace: Int64) throws -> (root: Node, at: LogCursor) {
+    func tree(_ namespace: Int64) throws -> (root: Node, at: LogPosition) {
         let tree = try connection.loadTree(namespace)
-        return (tree.root, LogCursor(seq: tree.head, batch: tree.batch))
+        return (tree.root, LogPosition(seq: tree.head, batch: tree.batch))
     }
 
     func tree(_ namespace: Int64, asOf seq: Int64) throws -> Node {
@@ -222,7 +222,7 @@ extension LogContract {
 
     /// Returns all entries after a position, in order, including those after a gap.
     func entries(_ namespace: Int64, after seq: Int64 = 0) throws -> [LoggedEntry] {
-        var log = LogFollower(namespace, at: LogCursor(seq: seq)) { $0.gaps = .reported }
+        var log = LogFollower(namespace, at: LogPosition(seq: seq)) { $0.gaps = .reported }
         var found: [LoggedEntry] = []
         while true {
             switch try next(&log) {
@@ -245,7 +245,7 @@ struct TreeReader {
 
     init(_ namespace: Int64, pageEntries: Int = 1_000) {
         self.namespace = namespace
-        log = LogFollower(namespace, at: LogCursor(seq: 0)) {
+        log = LogFollower(namespace, at: LogPosition(seq: 0)) {
             $0.checksHistory = true
             $0.separatesKinds = true
             $0.pageEntries = pageEntries

@@ -22,7 +22,7 @@ import Testing
 
         func add(_ name: String) throws -> Int64 {
             let start = FeedProgressRecord(
-                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
+                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogPosition(seq: 0))
             return try #require(
                 try connection.addFeed(namespace, name: name, definition: Array("{}".utf8), at: start))
         }
@@ -36,10 +36,10 @@ import Testing
             follows: Int64 = 0
         ) -> FeedMove {
             let progress = FeedProgressRecord(
-                seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
+                seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogPosition(seq: seq))
             let failedMessage = key.map {
                 FailedMessageRecord(
-                    seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
+                    position: FeedPosition(seq: seq, index: 0), key: $0, state: "dead", attempts: 1,
                     errors: Array(errors.utf8), message: Array("{}".utf8))
             }
             return FeedMove(
@@ -102,7 +102,7 @@ import Testing
             _ = try connection.seekFeed(
                 feeds.namespace, lost,
                 to: FeedProgressRecord(
-                    seq: 5, index: 0, snapshotSeq: nil, done: [], handedTo: 5, readTo: LogCursor(seq: 5)))
+                    seq: 5, index: 0, snapshotSeq: nil, done: [], handedTo: 5, readTo: LogPosition(seq: 5)))
             // A transaction with moves of two claims writes nothing for the lost claim and all rows for the other.
             let moves = [feeds.move(former, to: 9, failedMessage: "x"), feeds.move(present, to: 7, failedMessage: "y")]
             #expect(try connection.moveFeeds(moves) == [former])

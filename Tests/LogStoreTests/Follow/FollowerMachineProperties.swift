@@ -63,7 +63,7 @@ import Testing
         var log = ModelLog()
         log.append([.plain])
         log.append([.plain, .bulk])
-        var reader = ModelReader(settings, at: LogCursor(seq: 0, batch: log.origin))
+        var reader = ModelReader(settings, at: LogPosition(seq: 0, batch: log.origin))
         _ = reader.step(log)
         _ = reader.step(log)
         Self.apply(first, &log, &reader, checksHistory: true)
@@ -77,7 +77,7 @@ import Testing
         var log = ModelLog()
         var settings = Self.settings(checksHistory: checksHistory, separatesKinds: random.oneIn(2))
         settings.pageEntries = 1 + random.below(6)
-        var reader = ModelReader(settings, at: LogCursor(seq: 0, batch: checksHistory ? log.origin : nil))
+        var reader = ModelReader(settings, at: LogPosition(seq: 0, batch: checksHistory ? log.origin : nil))
         for _ in 0..<400 {
             switch random.below(20) {
             case 0..<6:
@@ -114,7 +114,7 @@ import Testing
         var random = SeededGenerator(seed: seed)
         var log = ModelLog()
         var reader = ModelReader(
-            Self.settings(checksHistory: true, separatesKinds: true), at: LogCursor(seq: 0, batch: log.origin))
+            Self.settings(checksHistory: true, separatesKinds: true), at: LogPosition(seq: 0, batch: log.origin))
         for _ in 0..<200 {
             if random.oneIn(3) { log.append((0...random.below(5)).map { _ in random.pick(ModelLog.Kind.allCases) }) }
             _ = reader.step(log, readFails: random.oneIn(4))
@@ -133,7 +133,7 @@ import Testing
         var random = SeededGenerator(seed: seed)
         var log = ModelLog()
         var reader = ModelReader(
-            Self.settings(checksHistory: true, separatesKinds: true), at: LogCursor(seq: 0, batch: log.origin))
+            Self.settings(checksHistory: true, separatesKinds: true), at: LogPosition(seq: 0, batch: log.origin))
         var now: Int64 = 0
         var oldestUnread: Int64?
         for _ in 0..<500 {

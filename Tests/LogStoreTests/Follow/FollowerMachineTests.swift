@@ -16,7 +16,7 @@ import Tree
     private func events(_ machine: inout FollowerMachine) -> [String] {
         var found: [String] = []
         while case .take(let event) = machine.next() {
-            found.append(Self.word(event) + " @\(machine.cursor.seq)")
+            found.append(Self.word(event) + " @\(machine.position.seq)")
             if case .end = event { break }
             if case .missing = event, machine.settings.gaps == .refused { break }
             if case .rolledBack = event { break }
@@ -51,7 +51,7 @@ import Tree
 
     @Test func theFirstPageFollowsTheCursor() throws {
         var machine = FollowerMachine(
-            at: LogCursor(seq: 41), through: 99,
+            at: LogPosition(seq: 41), through: 99,
             settings: settings {
                 $0.pageEntries = 10
                 $0.pageBytes = 2_000
@@ -69,7 +69,7 @@ import Tree
         var log = ModelLog()
         log.append(count: 7)
         var machine = FollowerMachine(
-            at: LogCursor(seq: 0),
+            at: LogPosition(seq: 0),
             settings: settings {
                 $0.pageEntries = 3
                 $0.checksHistory = checksHistory
@@ -79,7 +79,7 @@ import Tree
         #expect(try page(&machine, log) == ["entries 4,5,6 @6"])
         #expect(try page(&machine, log) == ["entries 7 @7"])
         #expect(try page(&machine, log) == ["end \(head) @7"])
-        #expect(machine.cursor == log.end)
+        #expect(machine.position == log.end)
         // A request at the end reads again.
         log.append(count: 1)
         #expect(try page(&machine, log) == ["entries 8 @8"])
@@ -88,7 +88,7 @@ import Tree
     @Test func thePageIsAskedForAgainUntilItComes() throws {
         var log = ModelLog()
         log.append(count: 2)
-        var machine = FollowerMachine(at: LogCursor(seq: 0))
+        var machine = FollowerMachine(at: LogPosition(seq: 0))
         let first = try #require(pageRequest(&machine))
         #expect(pageRequest(&machine) == first)
         #expect(pageRequest(&machine) == first)
@@ -98,7 +98,7 @@ import Tree
     @Test func nothingIsRequestedAfterTheBound() throws {
         var log = ModelLog()
         log.append(count: 9)
-        var machine = FollowerMachine(at: LogCursor(seq: 0), through: 4, settings: settings { $0.pageEntries = 3 })
+        var machine = FollowerMachine(at: LogPosition(seq: 0), through: 4, settings: settings { $0.pageEntries = 3 })
         #expect(try page(&machine, log) == ["entries 1,2,3 @3"])
         #expect(try page(&machine, log) == ["entries 4 @4", "end unknown @4"])
         #expect(events(&machine) == ["end unknown @4"])
@@ -109,7 +109,7 @@ import Tree
 
     @Test(arguments: [0, 4, 5] as [Int64])
     func aBoundThatIsReachedAlreadyAsksForNothing(bound: Int64) {
-        var machine = FollowerMachine(at: LogCursor(seq: 5), through: bound)
+        var machine = FollowerMachine(at: LogPosition(seq: 5), through: bound)
         #expect(events(&machine) == ["end unknown @5"])
     }
 
@@ -129,9 +129,9 @@ import Tree
     func kindsComeSeparatelyInOrder(kinds: [ModelLog.Kind], events: [String]) throws {
         var log = ModelLog()
         log.append(kinds)
-        var apart = FollowerMachine(at: LogCursor(seq: 0), settings: settings { $0.separatesKinds = true })
+        var apart = FollowerMachine(at: LogPosition(seq: 0), settings: settings { $0.separatesKinds = true })
         #expect(try page(&apart, log) == events)
-        var together = FollowerMachine(at: LogCursor(seq: 0))
+        var together = FollowerMachine(at: LogPosition(seq: 0))
         let all = (1...kinds.count).map { "\($0)" }.joined(separator: ",")
         #expect(try page(&together, log) == ["entries \(all) @\(kinds.count)"])
     }
@@ -141,17 +141,17 @@ import Tree
         log.append([.plain, .bulk])
         log.append([.rules])
         var machine = FollowerMachine(
-            at: LogCursor(seq: 0, batch: log.origin),
+            at: LogPosition(seq: 0, batch: log.origin),
             settings: settings {
                 $0.checksHistory = true
                 $0.separatesKinds = true
             })
         let asked = try #require(pageRequest(&machine))
         try machine.received(history: log.history(at: 0), entries: log.entries(asked))
-        #expect(machine.cursor == LogCursor(seq: 0, batch: log.origin), "nothing was handed out")
+        #expect(machine.position == LogPosition(seq: 0, batch: log.origin), "nothing was handed out")
         for seq in 1...3 as ClosedRange<Int64> {
             _ = machine.next()
-            #expect(machine.cursor == LogCursor(seq: seq, batch: log.batch(seq)))
+            #expect(machine.position == LogPosition(seq: seq, batch: log.batch(seq)))
         }
     }
 
@@ -161,11 +161,11 @@ import Tree
         var log = ModelLog()
         log.append(count: 8)
         log.prune(before: 6)
-        var machine = FollowerMachine(at: LogCursor(seq: 2), settings: settings { $0.pageEntries = 2 })
+        var machine = FollowerMachine(at: LogPosition(seq: 2), settings: settings { $0.pageEntries = 2 })
         #expect(try page(&machine, log) == ["missing 3..<6 read 2 @2"])
         // The machine repeats the event until it is restarted at a position.
         #expect(try page(&machine, log) == ["missing 3..<6 read 2 @2"])
-        machine.restart(at: LogCursor(seq: 7))
+        machine.restart(at: LogPosition(seq: 7))
         #expect(try page(&machine, log) == ["entries 8 @8"])
     }
 
@@ -173,12 +173,12 @@ import Tree
         var log = ModelLog()
         log.append(count: 4)
         log.prune(before: 5)
-        var machine = FollowerMachine(at: LogCursor(seq: 2), settings: checking)
+        var machine = FollowerMachine(at: LogPosition(seq: 2), settings: checking)
         #expect(try page(&machine, log) == ["missing 3..<5 read 0 @2"])
         machine.restart(at: log.end)
         #expect(try page(&machine, log) == ["end 4 @4"])
         // A follower that does not request the head cannot distinguish this from the end.
-        var plain = FollowerMachine(at: LogCursor(seq: 2))
+        var plain = FollowerMachine(at: LogPosition(seq: 2))
         #expect(try page(&plain, log) == ["end unknown @2"])
     }
 
@@ -187,7 +187,7 @@ import Tree
         log.append(count: 8)
         log.prune(before: 6)
         for cursor in 5...8 as ClosedRange<Int64> {
-            var machine = FollowerMachine(at: LogCursor(seq: cursor, batch: log.batch(cursor)), settings: checking)
+            var machine = FollowerMachine(at: LogPosition(seq: cursor, batch: log.batch(cursor)), settings: checking)
             let first = try page(&machine, log)
             #expect(first.first?.hasPrefix(cursor < 8 ? "entries \(cursor + 1)" : "end 8") == true)
         }
@@ -200,10 +200,10 @@ import Tree
         log.append(count: 8)
         log.prune(before: 6)
         log.knowsPrunedBatch = false
-        var machine = FollowerMachine(at: LogCursor(seq: 5, batch: log.batch(5)), settings: checking)
+        var machine = FollowerMachine(at: LogPosition(seq: 5, batch: log.batch(5)), settings: checking)
         #expect(try page(&machine, log) == ["missing 6..<6 read 3 @5"])
         // A cursor without a batch continues by its seq.
-        var unknowing = FollowerMachine(at: LogCursor(seq: 5), settings: checking)
+        var unknowing = FollowerMachine(at: LogPosition(seq: 5), settings: checking)
         #expect(try page(&unknowing, log) == ["entries 6,7,8 @8"])
     }
 
@@ -211,7 +211,7 @@ import Tree
         var log = ModelLog()
         log.append(count: 5)
         log.holes = [3]
-        var machine = FollowerMachine(at: LogCursor(seq: 0))
+        var machine = FollowerMachine(at: LogPosition(seq: 0))
         let asked = try #require(pageRequest(&machine))
         #expect {
             try machine.received(history: nil, entries: log.entries(asked))
@@ -220,7 +220,7 @@ import Tree
             return what == "the log has seq 4 after 2"
         }
         // No entry of the page was returned.
-        #expect(machine.cursor.seq == 0)
+        #expect(machine.position.seq == 0)
         #expect(pageRequest(&machine) == asked)
     }
 
@@ -229,7 +229,7 @@ import Tree
         log.append(count: 9)
         log.prune(before: 3)
         log.holes = [5, 6, 9]
-        var machine = FollowerMachine(at: LogCursor(seq: 0), settings: settings { $0.gaps = .reported })
+        var machine = FollowerMachine(at: LogPosition(seq: 0), settings: settings { $0.gaps = .reported })
         #expect(
             try page(&machine, log) == [
                 "missing 1..<3 read 4 @0", "entries 3,4 @4", "missing 5..<7 read 2 @4", "entries 7,8 @8",
@@ -242,7 +242,7 @@ import Tree
         log.append(count: 6)
         log.holes = [3, 4]
         var machine = FollowerMachine(
-            at: LogCursor(seq: 0),
+            at: LogPosition(seq: 0),
             settings: settings {
                 $0.gaps = .reported
                 $0.pageEntries = 2
@@ -269,7 +269,7 @@ import Tree
     }
 
     @Test func theNamespaceIsGone() throws {
-        var machine = FollowerMachine(at: LogCursor(seq: 3, batch: [1]), settings: checking)
+        var machine = FollowerMachine(at: LogPosition(seq: 3, batch: [1]), settings: checking)
         _ = pageRequest(&machine)
         try machine.received(history: nil, entries: [])
         #expect(events(&machine) == ["taken back to nothing @3"])
@@ -277,9 +277,9 @@ import Tree
 
     @Test func anotherNamespaceOfTheSameNumberIsAnotherHistory() throws {
         let log = ModelLog()
-        var machine = FollowerMachine(at: LogCursor(seq: 0, batch: [9, 9]), settings: checking)
+        var machine = FollowerMachine(at: LogPosition(seq: 0, batch: [9, 9]), settings: checking)
         #expect(try page(&machine, log) == ["taken back to 0 @0"])
-        var same = FollowerMachine(at: LogCursor(seq: 0, batch: log.origin), settings: checking)
+        var same = FollowerMachine(at: LogPosition(seq: 0, batch: log.origin), settings: checking)
         #expect(try page(&same, log) == ["end 0 @0"])
     }
 
@@ -299,7 +299,7 @@ import Tree
         log.append(count: 2)
         log.append(count: 2)
         var machine = FollowerMachine(
-            at: LogCursor(seq: 0, batch: log.origin),
+            at: LogPosition(seq: 0, batch: log.origin),
             settings: settings {
                 $0.checksHistory = true
                 $0.pageEntries = 3
@@ -374,7 +374,7 @@ import Tree
         var (machine, _) = try waiting()
         #expect(wait(&machine, at: 0) == 100)
         machine.announced(head: 50)
-        machine.restart(at: LogCursor(seq: 10))
+        machine.restart(at: LogPosition(seq: 10))
         #expect(pageRequest(&machine, at: 5)?.after == 10)
         try machine.received(history: nil, entries: [])
         #expect(events(&machine) == ["end unknown @10"])
@@ -382,7 +382,7 @@ import Tree
     }
 
     @Test func withoutAPollItNeverWaits() throws {
-        var machine = FollowerMachine(at: LogCursor(seq: 0))
+        var machine = FollowerMachine(at: LogPosition(seq: 0))
         #expect(try page(&machine, ModelLog()) == ["end unknown @0"])
         #expect(try page(&machine, ModelLog()) == ["end unknown @0"])
     }

@@ -44,7 +44,7 @@ struct ModelLog {
     func batch(_ seq: Int64) -> [UInt8] { seq == 0 ? origin : items[Int(seq) - 1].batch }
 
     /// The log position of the head.
-    var end: LogCursor { LogCursor(seq: head, batch: batch(head)) }
+    var end: LogPosition { LogPosition(seq: head, batch: batch(head)) }
 
     func history(at seq: Int64) -> HistoryRecord {
         let isThere = seq >= retainedFrom && seq <= head && !holes.contains(seq)
@@ -80,7 +80,7 @@ struct ModelReader {
     var faults: [String] = []
     private var now: Int64 = 1_000_000
 
-    init(_ settings: FollowerMachine.Settings, at cursor: LogCursor = LogCursor(seq: 0)) {
+    init(_ settings: FollowerMachine.Settings, at cursor: LogPosition = LogPosition(seq: 0)) {
         machine = FollowerMachine(at: cursor, settings: settings)
     }
 

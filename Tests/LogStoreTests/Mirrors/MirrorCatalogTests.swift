@@ -177,7 +177,8 @@ import Tree
             #expect(!bare.isElsewhere)
             try MirrorCursors.put(
                 connection.sql, record.id,
-                MirrorCursorRecord(mirror: mirror, seq: 3, batch: nil, generation: 1, definition: definition))
+                MirrorCursorRecord(mirror: mirror, position: LogPosition(seq: 3), generation: 1, definition: definition)
+            )
             let status = try #require(try connection.mirrorStatuses().first)
             #expect(status.seq == 3)
             #expect(status.lagEntries == 2)

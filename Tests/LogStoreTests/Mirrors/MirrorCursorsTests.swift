@@ -29,7 +29,8 @@ import Testing
         try MirrorCursors.put(
             connection, 7,
             MirrorCursorRecord(
-                mirror: mirror, seq: seq, batch: batch, generation: generation, definition: definition))
+                mirror: mirror, position: LogPosition(seq: seq, batch: batch), generation: generation,
+                definition: definition))
     }
 
     @Test(arguments: [true, false])
@@ -41,14 +42,14 @@ import Testing
             #expect(cursor.mirror == first)
             #expect(cursor.seq == 5)
             #expect(cursor.generation == 2)
-            #expect(cursor.batch == second)
+            #expect(cursor.position.batch == second)
             #expect(cursor.definition == definition)
             #expect(!cursor.hasErrors)
             #expect(try MirrorCursors.read(connection, 8, [first]).isEmpty, "another namespace's")
             // Another table replaces the first, and its batch is unknown.
             try put(connection, first, seq: 9, generation: 3)
             let next = try #require(try MirrorCursors.read(connection, 7, [first]).first)
-            #expect(next.seq == 9 && next.generation == 3 && next.batch == nil)
+            #expect(next.seq == 9 && next.generation == 3 && next.position.batch == nil)
         }
     }
 
@@ -62,7 +63,7 @@ import Testing
             try connection.pipeline([
                 .query("begin"), MirrorCursors.lockStep(7, [first]),
                 MirrorErrors.storeStep([error], of: table, keeping: 10),
-                MirrorCursors.moveStep(7, [first], to: 6, nil, batch: nil),
+                MirrorCursors.moveStep(7, [first], to: LogPosition(seq: 6), nil),
             ])
             let found = Condition<MirrorCursorRecord?>(nil)
             let mirror = first
@@ -100,14 +101,14 @@ import Testing
             try other.executeScript("rollback")
             let time: Int64 = 1_700_000_000_000
             try connection.pipeline([
-                MirrorCursors.moveStep(7, [first], to: 8, time, batch: second),
-                MirrorCursors.moveStep(7, [second], to: 9, nil, batch: nil), .query("commit"),
+                MirrorCursors.moveStep(7, [first], to: LogPosition(seq: 8, batch: second), time),
+                MirrorCursors.moveStep(7, [second], to: LogPosition(seq: 9), nil), .query("commit"),
             ])
             let cursors = try MirrorCursors.read(other, 7, [first, second])
             #expect(cursors.first { $0.mirror == first }?.seq == 8)
-            #expect(cursors.first { $0.mirror == first }?.batch == second)
+            #expect(cursors.first { $0.mirror == first }?.position.batch == second)
             #expect(cursors.first { $0.mirror == second }?.seq == 9)
-            #expect(cursors.first { $0.mirror == second }?.batch == first, "nil leaves what is there")
+            #expect(cursors.first { $0.mirror == second }?.position.batch == first, "nil leaves what is there")
             #expect(try MirrorCursors.held(other, 7, [first, second]).isEmpty)
         }
     }
@@ -117,7 +118,7 @@ import Testing
             try put(connection, first, seq: 5)
             try connection.pipeline([
                 .query("begin"), MirrorCursors.lockStep(7, [first]),
-                MirrorCursors.moveStep(7, [first], to: 8, nil, batch: nil), .query("rollback"),
+                MirrorCursors.moveStep(7, [first], to: LogPosition(seq: 8), nil), .query("rollback"),
             ])
             #expect(try MirrorCursors.read(connection, 7, [first]).map(\.seq) == [5])
         }

@@ -84,7 +84,7 @@ import Testing
             try MirrorCursors.put(
                 connection, 7,
                 MirrorCursorRecord(
-                    mirror: table.mirror, seq: 1, batch: nil, generation: 2, definition: Array("{}".utf8)))
+                    mirror: table.mirror, position: LogPosition(seq: 1), generation: 2, definition: Array("{}".utf8)))
             let list = try MirrorErrors.list(connection, 7, table.mirror, limit: 10)
             #expect(list.map { "\($0.error.record) \($0.error.column)" } == ["/a c", "/a d", "/b c"])
             #expect(list[0].error.value == "\"x\"")

@@ -108,12 +108,7 @@ private enum FeedDeadSelection {
     ) throws -> LogConnection.DeadLetterSelection {
         switch (arguments["id"], arguments["key"], arguments.has("all")) {
         case (let ids?, nil, false):
-            return .positions(
-                try ids.split(separator: ",").map { id in
-                    let position = try position(String(id), name, "id")
-                    return LogConnection.FeedPlace(
-                        seq: position.seq, index: position.index, isSnapshot: position.isSnapshot)
-                })
+            return .positions(try ids.split(separator: ",").map { try position(String($0), name, "id") })
         case (nil, let key?, false): return .key(key)
         case (nil, nil, true): return .all
         default: throw UsageError("Give one of --id, --key and --all.")

@@ -74,7 +74,7 @@ struct FeedSeekCommand: Command {
         switch (seq, arguments["time"], arguments["to"]) {
         case (let seq?, nil, nil): return .seq(Int64(seq))
         case (nil, let time?, nil):
-            guard case .time = try? LogMoment(moment: time) else {
+            guard case .time = try? SeqOrTime(argument: time) else {
                 throw UsageError("--time: \"\(time)\" is not a time, such as 2026-01-31T12:00:00Z.")
             }
             return .time(time)
@@ -82,7 +82,7 @@ struct FeedSeekCommand: Command {
         case (nil, nil, "now"?): return .now
         case (nil, nil, "snapshot"?): return .snapshot
         case (nil, nil, let word?):
-            switch try? LogMoment(moment: word) {
+            switch try? SeqOrTime(argument: word) {
             case .seq(let seq): return .seq(seq)
             case .time(let time): return .time(time)
             case .head: return .now

@@ -57,11 +57,11 @@ struct DiffCommand: Command {
 
     private static func side(_ text: String, _ arguments: ParsedArguments, _ console: Console) throws -> Side {
         var name = text
-        var moment = LogMoment.head
+        var moment = SeqOrTime.head
         if let at = text.lastIndex(of: "@") {
             name = String(text[..<at])
             do {
-                moment = try LogMoment(moment: String(text[text.index(after: at)...]))
+                moment = try SeqOrTime(argument: String(text[text.index(after: at)...]))
             } catch {
                 throw UsageError("\(text): \(error)")
             }
@@ -133,8 +133,8 @@ struct LogBlameCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try PathArgument.parse(arguments.positionals[0])
-        let from = try ReplayOptions.moment(arguments, "from")
-        let to = try ReplayOptions.moment(arguments, "to")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
+        let to = try ReplayOptions.seqOrTime(arguments, "to")
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
         let connection = try DatabaseLocator.connection(arguments, console, "log blame")
         defer { connection.close() }

@@ -28,8 +28,8 @@ struct LogListCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let from = try ReplayOptions.moment(arguments, "from")
-        let to = try ReplayOptions.moment(arguments, "to")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
+        let to = try ReplayOptions.seqOrTime(arguments, "to")
         let path = try arguments["path"].map(PathArgument.parse)
         let last = try arguments.integer("last", in: 1...1_000_000)
         var left = try arguments.integer("limit", in: 0...Int(Int64.max))
@@ -114,9 +114,9 @@ struct LogShowCommand: Command {
 }
 
 extension LogShowCommand {
-    private static func moment(_ text: String) throws -> LogMoment {
+    private static func moment(_ text: String) throws -> SeqOrTime {
         do {
-            let moment = try LogMoment(moment: text)
+            let moment = try SeqOrTime(argument: text)
             guard moment != .seq(0) else { throw UsageError("the first entry has SEQ 1.") }
             return moment
         } catch let error as ReplayError {
@@ -126,7 +126,7 @@ extension LogShowCommand {
 
     /// Returns a given seq unchanged. A seq outside the log has its own message.
     private static func seq(
-        _ moment: LogMoment, _ connection: LogConnection, _ namespace: NamespaceRecord
+        _ moment: SeqOrTime, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws -> Int64 {
         if case .seq(let seq) = moment { return seq }
         return try moment.seq(connection, namespace)
@@ -146,7 +146,7 @@ struct LogTailCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let from = try ReplayOptions.moment(arguments, "from")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
         let last = try arguments.integer("last", in: 0...1_000_000)
         guard from == nil || last == nil else { throw UsageError("Give either --from or --last.") }
         let connection = try DatabaseLocator.connection(arguments, console, "log tail")
@@ -169,7 +169,7 @@ struct LogTailCommand: Command {
         }
         var table = EntryText.table(head: namespace.head, width: console.outputWidth)
         // The waits are short, because signals are checked between them.
-        var log = LogFollower(namespace.id, at: LogCursor(seq: after)) { $0.pollMilliseconds = 100 }
+        var log = LogFollower(namespace.id, at: LogPosition(seq: after)) { $0.pollMilliseconds = 100 }
         while true {
             switch try log.nextOrWait(on: connection) {
             case .entries(let page):
@@ -184,7 +184,7 @@ struct LogTailCommand: Command {
                             "standard output can't be written: \(console.outputFailure ?? "unknown error").")
                     }
                 }
-            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
+            case .missing(let seqs, _): log.restart(at: LogPosition(seq: seqs.upperBound - 1))
             case .bulk, .rules, .rolledBack, .end: break
             case nil: if console.signals.isTerminationWanted(milliseconds: 0) { return }
             }

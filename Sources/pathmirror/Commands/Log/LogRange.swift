@@ -16,7 +16,7 @@ struct LogRange {
     private static let firstWindow: Int64 = 1_000
 
     init(
-        _ from: LogMoment?, _ to: LogMoment?, _ connection: LogConnection, _ namespace: NamespaceRecord
+        _ from: SeqOrTime?, _ to: SeqOrTime?, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws {
         self.connection = connection
         self.namespace = namespace
@@ -83,13 +83,13 @@ struct LogRange {
     }
 
     private func read(_ first: Int64, _ last: Int64, _ body: (Entry) throws -> Bool) throws {
-        var log = LogFollower(namespace.id, at: LogCursor(seq: first - 1), through: last)
-        while log.cursor.seq < last {
+        var log = LogFollower(namespace.id, at: LogPosition(seq: first - 1), through: last)
+        while log.position.seq < last {
             switch try log.next(on: connection) {
             case .entries(let page):
                 for logged in page where try !body(logged.entry) { return }
             // Pruned during this read.
-            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
+            case .missing(let seqs, _): log.restart(at: LogPosition(seq: seqs.upperBound - 1))
             case .bulk, .rules, .rolledBack, .end: return
             }
         }

@@ -14,7 +14,7 @@ struct LogSnapshotCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let moment = try ReplayOptions.moment(arguments, "at")
+        let moment = try ReplayOptions.seqOrTime(arguments, "at")
         let rate = try ReplayProgress.rate(arguments)
         let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
         let connection = try DatabaseLocator.connection(arguments, console, "log snapshot")

@@ -18,7 +18,7 @@ struct MirrorExportCommand: Command {
         guard let format = MirrorExport.Format(rawValue: arguments["format"] ?? "csv") else {
             throw UsageError("--format is csv or jsonl, not \"\(arguments["format"] ?? "")\".")
         }
-        let moment = try ReplayOptions.moment(arguments, "since")
+        let moment = try ReplayOptions.seqOrTime(arguments, "since")
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
@@ -47,7 +47,7 @@ struct MirrorExportCommand: Command {
 
     /// Returns the seq from which rows are wanted. The table may lag behind it. A seq after the head is an error.
     private static func seq(
-        _ moment: LogMoment, _ arguments: ParsedArguments, _ administration: MirrorAdministration
+        _ moment: SeqOrTime, _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> Int64 {
         let namespace = try DatabaseLocator.namespace(arguments, administration.source)
         if case .seq(let seq) = moment {

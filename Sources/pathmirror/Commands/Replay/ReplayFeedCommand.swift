@@ -15,8 +15,8 @@ struct ReplayFeedCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard let from = try ReplayOptions.moment(arguments, "from") else { throw UsageError("--from is missing.") }
-        let to = try ReplayOptions.moment(arguments, "to") ?? .head
+        guard let from = try ReplayOptions.seqOrTime(arguments, "from") else { throw UsageError("--from is missing.") }
+        let to = try ReplayOptions.seqOrTime(arguments, "to") ?? .head
         if case (.seq(let first), .seq(let last)) = (from, to), first > last {
             throw UsageError("--from \(first) comes after --to \(last).")
         }

@@ -16,8 +16,8 @@ struct ReplayLogCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let fromPosition = try ReplayOptions.moment(arguments, "from")
-        let toPosition = try ReplayOptions.moment(arguments, "to") ?? .head
+        let fromPosition = try ReplayOptions.seqOrTime(arguments, "from")
+        let toPosition = try ReplayOptions.seqOrTime(arguments, "to") ?? .head
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
         let connection = try DatabaseLocator.connection(arguments, console, "replay log")

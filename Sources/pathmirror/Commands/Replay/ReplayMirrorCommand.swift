@@ -18,7 +18,7 @@ struct ReplayMirrorCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let from = try ReplayOptions.moment(arguments, "from")
+        let from = try ReplayOptions.seqOrTime(arguments, "from")
         let rate = try ReplayProgress.rate(arguments)
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }

@@ -16,10 +16,10 @@ enum ReplayOptions {
         try arguments["path"].map(PathArgument.parse).flatMap { $0.isRoot ? nil : $0 }
     }
 
-    static func moment(_ arguments: ParsedArguments, _ name: String) throws -> LogMoment? {
+    static func seqOrTime(_ arguments: ParsedArguments, _ name: String) throws -> SeqOrTime? {
         guard let text = arguments[name] else { return nil }
         do {
-            return try LogMoment(moment: text)
+            return try SeqOrTime(argument: text)
         } catch {
             throw UsageError("--\(name): \(error)")
         }

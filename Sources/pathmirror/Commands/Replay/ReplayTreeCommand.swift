@@ -22,7 +22,7 @@ struct ReplayTreeCommand: Command {
         ] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard let moment = try ReplayOptions.moment(arguments, "at") else { throw UsageError("--at is missing.") }
+        guard let moment = try ReplayOptions.seqOrTime(arguments, "at") else { throw UsageError("--at is missing.") }
         let isDryRun = arguments.has("dry-run")
         guard (arguments["into"] == nil) != (arguments["output"] == nil) || isDryRun else {
             throw UsageError("Give either --into or --output.")

@@ -1,8 +1,9 @@
 import Postgres
 import Runtime
 
-/// A position in a namespace's log, as an operator writes it.
-public enum LogMoment: Sendable, Equatable {
+/// An administrator's description of a log position: a seq, a time, or the head. `seq(_:_:)` and `firstSeq(_:_:)` find
+/// the entry in a namespace's log.
+public enum SeqOrTime: Sendable, Equatable {
     case head
     case seq(Int64)
     /// A time in PostgreSQL's syntax, in UTC unless it contains a zone. Or a time span before now: `1h`, `-2d`.
@@ -22,10 +23,10 @@ public enum LogMoment: Sendable, Equatable {
         }
     }
 
-    /// Parses a position, including time spans before now: `90s`, `15m`, `1h`, `2d`, `1w`, each optionally with a
+    /// Parses an argument of a command, including time spans before now: `90s`, `15m`, `1h`, `2d`, `1w`, each optionally with a
     /// leading `-`; and `now`. The meaning depends on the current time, so this is for commands and not for stored
     /// definitions.
-    public init(moment text: String) throws(ReplayError) {
+    public init(argument text: String) throws(ReplayError) {
         if text == "now" {
             self = .head
         } else if Self.secondsAgo(text) != nil {
@@ -42,7 +43,7 @@ public enum LogMoment: Sendable, Equatable {
         return seconds
     }
 
-    /// Returns the first entry for "from this position on": the entry of a seq itself, or the first entry committed
+    /// Returns the first entry of a range that begins here: the entry of a seq itself, or the first entry committed
     /// after a time.
     public func firstSeq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
         let seq = try seq(connection, namespace)
@@ -50,7 +51,7 @@ public enum LogMoment: Sendable, Equatable {
         return seq + 1
     }
 
-    /// Returns the seq of the last entry at the position. Costs a few lookups, regardless of the length of the log.
+    /// Returns the entry of a seq, the last entry committed by a time, or the head. Costs a few lookups, regardless of the length of the log.
     public func seq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
         guard let record = try connection.namespace(id: namespace.id) else {
             throw LogStoreError.unknownNamespace(namespace.name)
