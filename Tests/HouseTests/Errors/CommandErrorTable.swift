@@ -10,7 +10,7 @@ enum CommandErrorTable {
         let rows: [String: (code: String, cause: String, fix: String)]
     }
 
-    static let types = [logStore, replay, undo, mirrors, feeds, tls, server]
+    static let types = [logStore, replay, undo, mirrors, feeds, follow, tls, server]
 
     private static let logStore = ErrorType(
         title: "The database and its log", name: "LogStoreError", file: "Sources/LogStore/LogStoreError.swift",
@@ -53,6 +53,10 @@ enum CommandErrorTable {
             "unknownNamespace": (
                 "namespace_unknown", "The database has no namespace of this name.",
                 "`pathmirror namespace ls` lists them."
+            ),
+            "followsUpstream": (
+                "namespace_follows", "The namespace [follows](follow.md#read-only-namespaces) another database.",
+                "Write to the upstream, or end following: `pathmirror follow rm`."
             ),
             "misplaced": (
                 "namespace_misplaced", "The namespace is in another database; the text names it.",
@@ -181,6 +185,39 @@ enum CommandErrorTable {
             ),
         ])
 
+    private static let follow = ErrorType(
+        title: "Following an upstream", name: "FollowError", file: "Sources/Follower/FollowError.swift",
+        rows: [
+            "invalidUpstream": (
+                "upstream_invalid", "`--upstream` is no URL of a whole database.",
+                "Correct it, as the text says ([form](follow.md#options-of-add))."
+            ),
+            "invalidCredentials": (
+                "upstream_credentials", "The file can't be read, or is neither a service account nor one line.",
+                "Correct the file, its mode or its name; see [credentials](follow.md#credentials)."
+            ),
+            "noToken": (
+                "upstream_token", "The token endpoint is away, or refuses the account's key.",
+                "See [the runbook](../runbook.md#the-follower-is-not-authenticated)."
+            ),
+            "refused": (
+                "upstream_refused", "The account may not read, or the upstream answered with an error.",
+                "See [the runbook](../runbook.md#the-upstream-denies-the-follower)."
+            ),
+            "unreachable": (
+                "upstream_unreachable", "No connection, or no answer in time.",
+                "Check the host and the network; see [hosts and ports](follow.md#hosts-and-ports)."
+            ),
+            "unexpected": (
+                "upstream_unexpected", "The server is no Realtime Database, or redirects outside its domain.",
+                "Correct the host of `--upstream`."
+            ),
+            "unsupportedRules": (
+                "upstream_rules", "The upstream's rules have constructs that can't be evaluated here.",
+                "Follow with `--keep-rules`, and set rules of your own."
+            ),
+        ])
+
     private static let tls = ErrorType(
         title: "Certificates", name: "TLSError", file: "Sources/TLS/TLSIdentity.swift",
         rows: [
@@ -241,11 +278,11 @@ enum CommandErrorTable {
         (0, "The command is done; `diff`: the trees are equal.", "None."),
         (
             1,
-            "The command failed, or a check found a problem (`log verify`, `doctor`, `mirror status`); `diff`: the trees differ.",
+            "The command failed, or a check found a problem (`log verify`, `doctor`, `mirror status`, `follow status`, `follow verify`); `diff`: the trees differ.",
             "Read standard error: the message states the failure and its remedy."
         ),
         (
-            2, "The arguments are wrong; `diff`: any failure.",
+            2, "The arguments are wrong; `diff`, `follow verify`: any failure.",
             "Correct the arguments: the message names the help."
         ),
         (129, "SIGHUP interrupted the command.", "Run it again ([Ctrl-C](command-line.md#ctrl-c))."),
