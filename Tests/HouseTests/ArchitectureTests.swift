@@ -6,7 +6,8 @@ import Testing
         "docs/explanation/architecture.md", "docs/explanation/architecture-put.md",
         "docs/explanation/architecture-listener.md",
         "docs/explanation/architecture-log-reader.md", "docs/explanation/architecture-feed.md",
-        "docs/explanation/architecture-client.md", "docs/explanation/code-in-fifteen-minutes.md",
+        "docs/explanation/architecture-client.md", "docs/explanation/architecture-follower.md",
+        "docs/explanation/code-in-fifteen-minutes.md",
     ]
 
     @Test(arguments: pages)

@@ -10,7 +10,7 @@ enum CommandErrorTable {
         let rows: [String: (code: String, cause: String, fix: String)]
     }
 
-    static let types = [logStore, replay, undo, mirrors, feeds, followers, tls, server]
+    static let types = [logStore, replay, undo, mirrors, feeds, follow, tls, server]
 
     private static let logStore = ErrorType(
         title: "The database and its log", name: "LogStoreError", file: "Sources/LogStore/LogStoreError.swift",
@@ -53,6 +53,10 @@ enum CommandErrorTable {
             "unknownNamespace": (
                 "namespace_unknown", "The database has no namespace of this name.",
                 "`pathmirror namespace ls` lists them."
+            ),
+            "followsUpstream": (
+                "namespace_follows", "The namespace [follows](follow.md#read-only-namespaces) another database.",
+                "Write to the upstream, or end following: `pathmirror follow rm`."
             ),
             "misplaced": (
                 "namespace_misplaced", "The namespace is in another database; the text names it.",
@@ -185,35 +189,36 @@ enum CommandErrorTable {
             ),
         ])
 
-    private static let followers = ErrorType(
-        title: "Upstream databases", name: "FollowError", file: "Sources/Follower/FollowError.swift",
+    private static let follow = ErrorType(
+        title: "Following an upstream", name: "FollowError", file: "Sources/Follower/FollowError.swift",
         rows: [
             "invalidUpstream": (
-                "upstream_invalid", "The URL does not name a database; the text has the reason.", "Correct the URL."
+                "upstream_invalid", "`--upstream` is no URL of a whole database.",
+                "Correct it, as the text says ([form](follow.md#options-of-add))."
             ),
             "invalidCredentials": (
-                "upstream_credentials", "The file can't be read, or has another form.",
-                "Name a service account's JSON file, or a file with one token or secret, in `--credentials`."
+                "upstream_credentials", "The file can't be read, or is neither a service account nor one line.",
+                "Correct the file, its mode or its name; see [credentials](follow.md#credentials)."
             ),
             "noToken": (
-                "upstream_no_token", "The token endpoint is unreachable, or refuses the service account.",
-                "Check the network path, the account's key, and the clock of this machine."
+                "upstream_token", "The token endpoint is away, or refuses the account's key.",
+                "See [the runbook](../runbook.md#the-follower-is-not-authenticated)."
             ),
             "refused": (
-                "upstream_refused", "The account may not read what the text names.",
-                "Grant the account `roles/firebasedatabase.viewer`; `pathmirror follow probe` shows what it may do."
+                "upstream_refused", "The account may not read, or the upstream answered with an error.",
+                "See [the runbook](../runbook.md#the-upstream-denies-the-follower)."
             ),
             "unreachable": (
-                "upstream_unreachable", "No connection to the upstream, or no answer.",
-                "Check the URL and the network path from this machine."
+                "upstream_unreachable", "No connection, or no answer in time.",
+                "Check the host and the network; see [hosts and ports](follow.md#hosts-and-ports)."
             ),
             "unexpected": (
-                "upstream_unexpected", "The server at the URL is no Realtime Database, or a proxy answered.",
-                "Check the URL, and proxies in between."
+                "upstream_unexpected", "The server is no Realtime Database, or redirects outside its domain.",
+                "Correct the host of `--upstream`."
             ),
             "unsupportedRules": (
-                "upstream_rules", "The upstream's rules have parts that can't be evaluated here.",
-                "Use `--keep-rules`, and set rules of your own."
+                "upstream_rules", "The upstream's rules have constructs that can't be evaluated here.",
+                "Follow with `--keep-rules`, and set rules of your own."
             ),
         ])
 
@@ -281,7 +286,7 @@ enum CommandErrorTable {
             "Read standard error: the message states the failure and its remedy."
         ),
         (
-            2, "The arguments are wrong; `diff`: any failure.",
+            2, "The arguments are wrong; `diff`, `follow verify`: any failure.",
             "Correct the arguments: the message names the help."
         ),
         (129, "SIGHUP interrupted the command.", "Run it again ([Ctrl-C](command-line.md#ctrl-c))."),

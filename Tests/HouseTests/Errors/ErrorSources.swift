@@ -45,6 +45,7 @@ enum ErrorSources {
                 "… is not a name of this machine, and pathmirror dev accepts no other names: …",
             ],
             .init(status: "400", file: "Sources/Gateway/Settings/RulesHandler.swift", code: ""): [mistakes],
+            .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
             .init(status: "503", file: "Sources/Gateway/Shared/Responder.swift", code: "publicText(error"):
                 engine + ["The database is unavailable. Try again later."],
             .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
@@ -69,6 +70,12 @@ enum ErrorSources {
                 code: "error.description"): texts(
                     ["outcomeUnknown"], of: "description", of: "EngineError",
                     in: "Sources/Engine/Common/EngineError.swift"),
+            .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
+                code: "error.description"): readOnly,
+            .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
+                code: "EngineError.readOnly.description"): readOnly,
             .init(
                 status: "unavailable", file: "Sources/Gateway/Realtime/RealtimeSession.swift",
                 code: "RESTError.tooManyRequests.message"): ["Too many requests"],

@@ -42,6 +42,11 @@ enum HTTPErrorTable {
                 cause: "The namespace does not exist, and the gateway creates none.",
                 fix: "Correct the name, or create it: `pathmirror namespace create`."),
             ErrorRow(
+                "namespace_follows",
+                "The namespace follows an upstream database and is read-only. Write to the upstream.",
+                cause: "The namespace [follows](follow.md#read-only-namespaces) another database. Nothing was written.",
+                fix: "Write to the upstream, or end following: `pathmirror follow rm`."),
+            ErrorRow(
                 "namespace_moving", "The namespace is being moved to another database. Try again later.",
                 cause: "A move is in progress. Nothing was written.", fix: "Retry after `Retry-After`."),
             ErrorRow(

@@ -31,6 +31,11 @@ enum RealtimeErrorTable {
                     "listen_not_resumed", "", cause: "The gateway can't resume the listen.",
                     fix: "None: the client library listens again with its hashes."),
                 ErrorRow(
+                    "namespace_follows",
+                    "The namespace follows an upstream database and is read-only. Write to the upstream.",
+                    cause: "The namespace [follows](follow.md#read-only-namespaces) another database. Nothing was written.",
+                    fix: "Write to the upstream, or end following: `pathmirror follow rm`."),
+                ErrorRow(
                     "service_unavailable", "The service is unavailable. Try again later.",
                     cause:
                         "PostgreSQL is unavailable, too many writes wait, the namespace moves, or the gateway is stopping. Nothing was written.",
