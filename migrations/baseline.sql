@@ -1,5 +1,5 @@
--- The schema of a new database: what the numbered migrations come to together. A database that has some of them gets the others instead.
--- A migration changes this file, too; a test makes one database in each way and compares them. Functions, views and triggers are in
+-- The schema of a new database: the result of all numbered migrations. A database that has some of them gets the others instead.
+-- A migration changes this file, too; a test creates one database in each way and compares them. Functions, views and triggers are in
 -- migrations/functions.
 
 create table pathmirror.function_file (
@@ -11,7 +11,7 @@ create table pathmirror.function_file (
 );
 comment on table pathmirror.function_file is 'The files of functions and views, each as it was applied last.';
 
--- What the database is, and the key of its gateways
+-- The identity of the database, and the key of its gateways
 
 create table pathmirror.installation (
     id uuid not null default gen_random_uuid()
@@ -35,22 +35,22 @@ values (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text || 
 create table pathmirror.namespace (
     id bigint not null generated always as identity,
     name text collate "C" not null,
-    -- The last seq. Committing a batch moves it, and whoever moves it holds this row's lock until commit: that is
-    -- what puts all writes of all gateways into one order without gaps.
+    -- The last seq. Committing a batch moves it, and the transaction that moves it holds this row's lock until commit: this
+    -- puts all writes of all gateways into one order without gaps.
     head bigint not null default 0,
-    -- The oldest seq that is still in the log (head + 1 when none is).
+    -- The oldest seq that is still in the log (head + 1 if the log is empty).
     retained_from bigint not null default 1,
-    -- Seqs below this have a partition to go to.
+    -- Seqs below this have a partition.
     partitioned_to bigint not null default 65536,
     created_at timestamptz not null default now(),
     stream_key uuid not null default gen_random_uuid(),
-    -- From this entry on the order of an entry's changes means nothing (docs/reference/log.md). Entries before it were applied in the
-    -- order of their text, and still are.
+    -- From this entry on the order of an entry's changes has no meaning (docs/reference/log.md). Readers apply earlier entries in the
+    -- order of their text, as their writers did.
     any_order_from bigint not null default 1,
-    -- The batch id of the entry at the head. Null where nothing has been written since this column is there; of an empty
-    -- log the namespace's stream_key stands for it.
+    -- The batch id of the entry at the head. Null if nothing has been written since this column exists; for an empty log
+    -- the namespace's stream_key takes its role.
     last_batch uuid,
-    -- The batch id of the entry before retained_from, which is not in the log any more.
+    -- The batch id of the entry before retained_from, which the log no longer contains.
     pruned_batch uuid,
     shared_to bigint not null default 65536,
     stamped_at timestamptz not null default '-infinity',
@@ -73,13 +73,13 @@ create table pathmirror.log (
     -- The same for all entries of one SQL transaction; resolves a COMMIT whose outcome is unknown.
     batch_id uuid not null,
     op text not null,
-    -- The place that the request named.
+    -- The path that the request named.
     path text collate "C" not null,
     -- {"/absolute/path": value in export form, …}, in order, server values resolved.
     changes json not null,
     -- How many rows of log_part hold more changes, to be applied after these.
     parts integer not null default 0,
-    -- Who made it: {"uid": text or null, "admin": boolean, "via": "rest", "sse", "ws" or "cli", "ip": text}.
+    -- The author: {"uid": text or null, "admin": boolean, "via": "rest", "sse", "ws" or "cli", "ip": text}.
     origin json,
     primary key (namespace_id, seq)
 ) partition by range (namespace_id, seq);
@@ -125,7 +125,7 @@ comment on table pathmirror.log_part is 'The changes of bulk entries (imports), 
 create table pathmirror.large_write (
     id bigint not null,
     namespace_id bigint not null,
-    -- The entry that it became.
+    -- The entry of the write.
     seq bigint not null,
     primary key (id)
 );
@@ -143,10 +143,10 @@ create type pathmirror.node_range as (
 
 create table pathmirror.node (
     namespace_id bigint not null,
-    -- The leaf's path. Of a path over 2,000 bytes the first 2,000 bytes or a little less, "#" and the SHA-256 of all
-    -- of it in hex, as an index row has to stay under 2.7 kB; "#" is in no key, so no other path looks like that.
+    -- The leaf's path. A path over 2,000 bytes is stored as its first 2,000 bytes or a little less, "#" and the SHA-256 of the
+    -- whole path in hex, because an index row has to stay under 2.7 kB. No key contains "#", so the form is unambiguous.
     path text collate "C" not null,
-    -- What of a long path "path" leaves out after its first part.
+    -- The part of a long path that "path" omits.
     rest text collate "C",
     -- A JSON scalar.
     value json not null,
@@ -158,14 +158,14 @@ comment on table pathmirror.node is 'The current tree: one row a leaf; prioritie
 
 create table pathmirror.rule (
     namespace_id bigint not null,
-    -- The entry from which on they hold.
+    -- The entry from which on the rules apply.
     seq bigint not null,
     source text not null,
     primary key (namespace_id, seq)
 );
 comment on table pathmirror.rule is 'The security rules that each namespace has had; the newest hold.';
 
--- Gateways, and what is done for clients when they disconnect
+-- Gateways, and the onDisconnect operations of clients
 
 create table pathmirror.gateway (
     id uuid not null,
@@ -182,9 +182,9 @@ create table pathmirror.session (
     namespace_id bigint not null,
     session_id text not null,
     gateway_id uuid not null,
-    -- What to do when the connection ends: a list of {"/absolute/path": value, …}, in order; server values unresolved.
+    -- The operations for the end of the connection: a list of {"/absolute/path": value, …}, in order; server values unresolved.
     orders json not null,
-    -- Whom the rules judge then: {"admin": boolean, "auth": value}.
+    -- The identity for which the rules are evaluated then: {"admin": boolean, "auth": value}.
     auth json not null,
     save bigint not null default 0,
     primary key (namespace_id, session_id)
@@ -196,15 +196,15 @@ comment on table pathmirror.session is 'Realtime sessions with onDisconnect orde
 
 create table pathmirror.named_write (
     namespace_id bigint not null,
-    -- Random text of the client's, for one run of an app.
+    -- A random text that the client chose for one run of an app.
     writer text collate "C" not null,
-    -- The numbers of its writes that are in the log. Others below the greatest were refused, and stay so.
+    -- The numbers of the writer's writes that are in the log. The other numbers below the greatest are of refused writes.
     done int8multirange not null,
-    -- The last entry among them.
+    -- The last entry of these writes.
     seq bigint not null,
     -- Changes once a day at most, so that the other updates need not touch the index.
     used_on date not null default current_date,
-    -- Whose writes the names are: a digest of the identity that used the writer first. Null where an older gateway noted it.
+    -- A digest of the identity that used the writer first and owns its names. Null if an older gateway recorded the writer.
     identity bytea,
     primary key (namespace_id, writer)
 ) with (fillfactor = 70);
@@ -213,12 +213,12 @@ comment on table pathmirror.named_write is 'Which named writes of clients are in
 
 create table pathmirror.import_progress (
     namespace_id bigint not null,
-    -- SHA-256 of the path that is imported to.
+    -- The SHA-256 of the target path.
     path_hash text not null,
-    -- Names the file: a restart with another begins anew.
+    -- Identifies the file: an import of another file starts from the beginning.
     fingerprint text not null,
     rows_done bigint not null,
-    -- The entry of the last chunk: what others have written since then is looked at.
+    -- The entry of the last chunk: the import checks the entries of other writers after it.
     last_seq bigint not null,
     primary key (namespace_id, path_hash)
 );
@@ -230,7 +230,7 @@ create table pathmirror.replay_applied (
     -- The first half of the SHA-256 of the source's name: installation, namespace and path.
     source uuid not null,
     source_seq bigint not null,
-    -- The entry that it became.
+    -- The entry in this log.
     seq bigint not null,
     primary key (namespace_id, source, source_seq)
 );
@@ -246,7 +246,7 @@ create table pathmirror.snapshot (
     entry_at timestamptz,
     created_at timestamptz not null default now(),
     row_count bigint not null,
-    -- manual, or prune: the latter goes when the log that follows it is pruned.
+    -- manual, or prune: a prune of the log that follows it removes the latter.
     made_by text not null,
     primary key (namespace_id, seq)
 );
@@ -264,10 +264,10 @@ comment on table pathmirror.snapshot_chunk is 'The leaves of snapshots, in piece
 
 create table pathmirror.cursor (
     namespace_id bigint not null,
-    -- What kind of reader it is, such as feed.
+    -- The kind of the reader, such as feed.
     kind text not null,
     name text collate "C" not null,
-    -- The last entry that the reader is done with.
+    -- The last entry that the reader has processed.
     seq bigint not null,
     moved_at timestamptz not null default now(),
     primary key (namespace_id, kind, name)
@@ -275,14 +275,14 @@ create table pathmirror.cursor (
 comment on table pathmirror.cursor is 'Readers that need the entries after seq; mirrors have cursors of their own (see log_cursor).';
 
 create table pathmirror.retention (
-    -- 0: for all namespaces that have no row of their own.
+    -- 0: the policy for all namespaces without a row.
     namespace_id bigint not null,
-    -- Entries younger than this stay, or else the last so many. Null: by size alone.
+    -- Entries younger than this stay, or else this number of last entries. Null: only the size counts.
     keep_seconds bigint,
     keep_entries bigint,
-    -- What of the log's partitions may stay; older ones go, however young. Null: no bound.
+    -- The maximum size of the log's partitions; the oldest ones are dropped, regardless of age. Null: no bound.
     max_bytes bigint,
-    -- How old the newest snapshot may get before another is taken.
+    -- The age of the newest snapshot at which another one is taken.
     snapshot_seconds bigint,
     set_at timestamptz not null default now(),
     primary key (namespace_id),
@@ -297,11 +297,11 @@ comment on table pathmirror.retention is 'What of the log stays: set by administ
 
 create table pathmirror.retention_look (
     namespace_id bigint not null,
-    -- The partition, its first entry, and up to before which seq each of its entries was looked at.
+    -- The partition, its first entry, and the seq before which all of its entries have been examined.
     relation oid not null,
     begins bigint not null,
     looked_to bigint not null,
-    -- When the youngest of these entries was committed.
+    -- The commit time of the youngest of these entries.
     newest timestamptz not null,
     primary key (namespace_id)
 ) with (fillfactor = 50);
@@ -310,12 +310,12 @@ comment on table pathmirror.retention_look is 'How far the oldest partition of e
 create table pathmirror.retention_run (
     namespace_id bigint not null,
     ran_at timestamptz not null default now(),
-    -- Entries that have gone, and snapshots that have been taken, since retention began here.
+    -- The numbers of dropped entries and of snapshots since retention began here.
     dropped bigint not null default 0,
     snapshots bigint not null default 0,
-    -- Who still needs entries that would have gone: `mirror orders`.
+    -- The reader that needs entries which would have been dropped: `mirror orders`.
     waits_for text,
-    -- Why the last round did not succeed.
+    -- The error of the last round.
     message text,
     primary key (namespace_id)
 ) with (fillfactor = 50);
@@ -326,10 +326,10 @@ comment on table pathmirror.retention_run is 'How the shortening of each namespa
 create table pathmirror.mirror (
     namespace_id bigint not null,
     name text collate "C" not null,
-    -- The same in the target database.
+    -- The mirror's id in the target database.
     id uuid not null default gen_random_uuid(),
     definition json not null,
-    -- Where the table is; null for this very database. May hold a password: not for readers.
+    -- The URL of the table's database; null for this database. It may contain a password, so readers cannot select it.
     target text,
     is_paused boolean not null default false,
     created_at timestamptz not null default now(),
@@ -343,12 +343,12 @@ create table pathmirror.mirror_run (
     mirror uuid not null,
     -- running, broken, or building.
     state text not null,
-    -- Why it is broken.
+    -- The reason of the state broken.
     message text,
-    -- Which gateway said so, and when.
+    -- The gateway that reported the state, and the time.
     gateway text not null,
     reported_at timestamptz not null,
-    -- Where the cursor was then; of use where the table is in another database.
+    -- The cursor at that time, for tables in another database.
     seq bigint,
     error_count bigint,
     retry_at timestamptz,
@@ -443,13 +443,13 @@ create table pathmirror.feed (
     namespace_id bigint not null,
     id bigint not null generated always as identity,
     name text collate "C" not null,
-    -- As it was applied last, with secrets: not for readers.
+    -- The definition as applied last, with secrets: readers cannot select it.
     definition json not null,
-    -- Counted up whenever something about the feed has changed.
+    -- Incremented with each change of the feed.
     revision bigint not null default 1,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
-    -- Tells a feed from a later one of the same name, also after the namespace has moved to another database.
+    -- Distinguishes a feed from a later one of the same name, also after the namespace has moved to another database.
     uid uuid not null default gen_random_uuid(),
     constraint feed_namespace_id_name_key unique (namespace_id, name),
     primary key (namespace_id, id)
@@ -459,28 +459,28 @@ comment on table pathmirror.feed is 'The durable change feeds that exist, each a
 create table pathmirror.feed_progress (
     namespace_id bigint not null,
     feed bigint not null,
-    -- Which gateway works the feed, by its row of feed_worker; and the number of this ownership: whatever comes under another
-    -- number is not taken.
+    -- The gateway that runs the feed, by its row of feed_worker, and the number of this ownership: requests with another
+    -- number are refused.
     worker uuid,
     generation bigint not null default 1,
-    -- All messages up to this place are done: of the entries up to seq, and the first so many of the entry behind it.
+    -- All messages up to this position are done: those of the entries up to seq, and this number of the next entry's.
     seq bigint not null,
     index bigint not null default 0,
-    -- The batch of the entry at seq, by which histories are told apart.
+    -- The batch of the entry at seq, which identifies the history of the log.
     batch uuid,
-    -- The entry whose tree is the snapshot that the feed begins with, while its messages are not all done.
+    -- The entry whose tree is the snapshot with which the feed begins, until all messages of the snapshot are done.
     snapshot_seq bigint,
-    -- Messages behind the place that are done, too: ranges of places.
+    -- The messages after the position that are done, too, as ranges of positions.
     done bytea,
-    -- Messages of entries behind this one have been handed to nobody.
+    -- No consumer has received messages of entries after this one.
     handed_to bigint not null,
-    -- Counted since the feed was made.
+    -- Counted since the creation of the feed.
     delivered bigint not null default 0,
     acknowledged bigint not null default 0,
     redelivered bigint not null default 0,
     read_to bigint not null default 0,
     moved_at timestamptz not null default now(),
-    -- Which of its worker's moves was the last: where an older state of the database was put back, the next one does not follow it.
+    -- The number of the worker's last move. After a restore of an older state of the database, the next move does not follow it.
     moves bigint not null default 0,
     primary key (namespace_id, feed)
 ) with (fillfactor = 30);
@@ -489,10 +489,10 @@ comment on table pathmirror.feed_progress is 'How far each feed has come, and wh
 create table pathmirror.feed_owner (
     namespace_id bigint not null,
     feed bigint not null,
-    -- As in feed_progress, whose row decides.
+    -- As in feed_progress, whose row is authoritative.
     worker uuid,
     generation bigint not null default 1,
-    -- How the feed fares, as its gateway said last.
+    -- The state of the feed that its gateway reported last.
     state text not null default 'starting',
     message text,
     pending bigint not null default 0,
@@ -504,9 +504,9 @@ comment on table pathmirror.feed_owner is 'Which gateway works each feed, and ho
 
 create table pathmirror.feed_worker (
     id uuid not null,
-    -- Counted up while the gateway lives. Others watch it by their own clocks: seen_at is for people only.
+    -- Incremented while the gateway lives. Other gateways watch it by their own clocks: seen_at is for people only.
     beat bigint not null default 1,
-    -- Where other gateways reach it, such as http://10.0.0.5:9000.
+    -- The address for other gateways, such as http://10.0.0.5:9000.
     address text not null,
     seen_at timestamptz not null default now(),
     peer_address text,
@@ -520,12 +520,12 @@ create table pathmirror.feed_message (
     namespace_id bigint not null,
     feed bigint not null,
     seq bigint not null,
-    -- The message's number among those of its entry; of a snapshot's tree, where is_snapshot says so.
+    -- The message's number among those of its entry, or, if is_snapshot is true, among those of a snapshot's tree.
     index bigint not null,
     is_snapshot boolean not null,
     key text collate "C" not null,
-    -- failing: to be delivered again, from the log. dead: after its last attempt. blocked: set aside behind a dead one of its key.
-    -- retry: to be delivered once more, from here.
+    -- failing: the gateway delivers it again, from the log. dead: after its last attempt. blocked: set aside after a dead one of its
+    -- key. retry: the gateway delivers it once more, from this row.
     state text not null,
     attempts integer not null,
     -- [{"time": …, "attempt": 1, "reason": …}, …], the newest last.
@@ -533,7 +533,7 @@ create table pathmirror.feed_message (
     -- The message as consumers see it, without its attempt; null while it is failing.
     message json,
     since timestamptz not null default now(),
-    -- How long a message is, so that a page of them can be bounded without reading them.
+    -- The length of the message, which bounds a page of messages without reading them.
     bytes bigint not null default 0,
     primary key (namespace_id, feed, seq, index, is_snapshot)
 ) with (fillfactor = 50);
@@ -586,16 +586,16 @@ comment on table pathmirror.follow is 'Which namespaces follow an upstream, who 
 
 create table pathmirror.database (
     name text collate "C" not null,
-    -- As libpq takes them. No user and no password: whoever reads this table is not to learn how to get in.
+    -- The connection parameters of libpq, without user and password: readers of this table must not get credentials.
     host text not null,
     port text,
     dbname text not null,
-    -- What that database says of itself: the same one is not added twice.
+    -- The installation id of that database: the same one cannot be added twice.
     installation uuid not null,
-    -- No namespace is placed there any more.
+    -- True if no more namespaces are placed there.
     is_draining boolean not null default false,
     added_at timestamptz not null default now(),
-    -- When the row was changed last, as placement_version counts.
+    -- The placement_version of the last change of the row.
     version bigint not null,
     constraint database_installation_key unique (installation),
     primary key (name),
@@ -605,7 +605,7 @@ comment on table pathmirror.database is 'The databases besides the home in which
 
 create table pathmirror.placement_version (
     id boolean not null default true,
-    -- Whoever changes databases or placements holds this row's lock until commit, so that versions become visible in their order.
+    -- A transaction that changes databases or placements holds this row's lock until commit, so that versions become visible in order.
     version bigint not null,
     primary key (id),
     constraint placement_version_id_check check (id)
@@ -615,7 +615,7 @@ insert into pathmirror.placement_version (version) values (0);
 
 create table pathmirror.placement (
     namespace text collate "C" not null,
-    -- Null: it lives in no other database any more, and the home may have it.
+    -- Null: the namespace has left the other database, and the primary database may have it.
     database text collate "C",
     version bigint not null,
     primary key (namespace),
@@ -626,15 +626,15 @@ comment on table pathmirror.placement is 'In which database a namespace lives; o
 
 create table pathmirror.namespace_move (
     namespace text collate "C" not null,
-    -- Tells this move from all others: the copy and what the source notes at the end carry it.
+    -- The id of this move: the copy and the final record in the source contain it.
     id uuid not null default gen_random_uuid(),
-    -- Names of databases; home for the home.
+    -- Names of databases; `home` is the primary database.
     source text collate "C" not null,
     target text collate "C" not null,
-    -- The namespace as the source has it: an id may be given once more where a database goes back to a backup, a key may not.
+    -- The namespace in the source. After a restore of a backup an id may be assigned again, but a key may not.
     source_id bigint not null,
     stream_key uuid not null,
-    -- True once the home says that it lives in the target: only the source is to be cleared up.
+    -- True once the primary database places it in the target: only the removal from the source remains.
     has_left boolean not null default false,
     began_at timestamptz not null default now(),
     constraint namespace_move_id_key unique (id),
@@ -649,9 +649,9 @@ create table pathmirror.namespace_copy (
     source text collate "C" not null,
     source_id bigint not null,
     stream_key uuid not null,
-    -- Until the source has let it go: its name is .moving/ and its own then, and nobody works on it.
+    -- True until the source has released it: its name is .moving/ and its own name until then, and no gateway serves it.
     is_dormant boolean not null default true,
-    -- Made for each attempt to leave, and noted by the source when it lets go: the copy with it is the one that has all.
+    -- Created for each attempt to leave, and recorded by the source at the release: the copy with this value is complete.
     farewell uuid,
     made_at timestamptz not null default now(),
     primary key (namespace_id)
@@ -663,7 +663,7 @@ create table pathmirror.former_namespace (
     name text collate "C" not null,
     stream_key uuid not null,
     removed_at timestamptz not null default now(),
-    -- Where it went and by which move, if it was not removed for good, with its head then, and what the copy that has all of it says.
+    -- The target, the move, the head at that time and the value of the complete copy, unless the namespace was removed for good.
     head bigint,
     moved_to text,
     move uuid,
@@ -672,8 +672,8 @@ create table pathmirror.former_namespace (
 );
 comment on table pathmirror.former_namespace is 'Namespaces that were removed from this database on purpose.';
 
--- Roles, and what they may do with the tables. The role that migrates may not be allowed to create roles: an administrator can, and grants
--- as docs/reference/sql.md says.
+-- Roles, and their privileges on the tables. If the role that migrates may not create roles, an administrator creates them, and grants
+-- the privileges of docs/reference/sql.md.
 
 do $$
 declare

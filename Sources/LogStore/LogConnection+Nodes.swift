@@ -4,9 +4,7 @@ public import Tree
 extension LogConnection {
     /// Reads the tree with its head and rules, in one consistent snapshot.
     public func loadTree(_ namespace: Int64) throws(LogStoreError) -> LoadedTree {
-        guard let loaded = try loadTree(namespace, { _ in .proceed }) else {
-            preconditionFailure("loadTree stopped without a callback that stops it")
-        }
+        guard let loaded = try loadTree(namespace, { _ in .proceed }) else { throw .stopped }
         return loaded
     }
 

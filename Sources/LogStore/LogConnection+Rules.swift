@@ -58,11 +58,12 @@ extension LogConnection {
     }
 
     /// Stores rules for the namespace, in an entry of their own after other writes in progress. The source is not checked
-    /// here: the caller must check it before. An empty source removes the namespace's rules.
+    /// here: the caller must check it before. An empty source removes the namespace's rules. Announces the entry, so that
+    /// running gateways apply the rules at once.
     ///
     /// - Returns: the seq of the entry.
-    /// - Throws: `followsUpstream` if the namespace has the rules of an upstream. If the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the
-    ///   outcome.
+    /// - Throws: `followsUpstream` if the namespace has the rules of an upstream. If the connection is lost, it is unknown
+    ///   whether the rules were stored. `currentRules` then shows the outcome.
     public func setRules(
         _ namespace: Int64, source: [UInt8], origin: Origin
     ) throws(LogStoreError) -> Int64 {
@@ -74,10 +75,13 @@ extension LogConnection {
             rules: [StoredRules(seq: head + 1, source: source)],
             follow: FollowPass(nil, hasOwnRules: record.following != .nothing))
         switch try commit(batch, isLocked: true) {
-        case .committed: return head + 1
+        case .committed: break
         case .following: throw .followsUpstream
         default: throw .corrupt("the head changed while its row was locked")
         }
+        // The rules are stored. Gateways also compare the heads periodically, so that a lost announcement only delays them.
+        do { try announce([namespace: head + 1]) } catch {}
+        return head + 1
     }
 
     private func rules(

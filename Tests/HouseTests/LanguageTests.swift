@@ -65,8 +65,8 @@ import Testing
     private static var areas: [Area] {
         let sources = SourceFiles.swift(below: "Sources")
         let tests = SourceFiles.swift(below: "Tests")
-        // The changelog keeps the words of the versions that it describes.
-        let pages = SourceFiles.pages(below: "docs") + ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        let pages =
+            SourceFiles.pages(below: "docs") + ["CHANGELOG.md", "README.md", "CONTRIBUTING.md", "SECURITY.md"]
         let python = ["Tests", "Benchmarks", "examples"].flatMap(SourceFiles.python)
         let scripts = ["scripts", "deploy", "Tests/public"].flatMap(SourceFiles.shellScripts)
         let settings =

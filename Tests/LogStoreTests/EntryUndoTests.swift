@@ -93,6 +93,31 @@ import Tree
         }
     }
 
+    /// The inverse of a removed priority would write nothing if a later entry has removed the node.
+    @Test func aPriorityOfANodeThatIsGone() throws {
+        try withSession { connection in
+            let record = try connection.make()
+            var writer = BatchWriter(record)
+            _ = try connection.commit(writer.set("a/x", .int(1)))
+            _ = try connection.commit(writer.set("a/.priority", .int(7)))
+            let before = writer.root
+            _ = try connection.commit(writer.set("a/.priority", .null))
+            let after = writer.root
+            let plan = try undo(connection, record, 3, from: before, to: after)
+            try plan.check(through: 3)
+            _ = try connection.commit(writer.set("a/x", .null))
+            for last: Int64 in [3, 4] {
+                let error = #expect(throws: UndoError.self) { try plan.check(through: last) }
+                guard case .overwritten(3, let later) = error else {
+                    Issue.record("\(String(describing: error))")
+                    return
+                }
+                // The node is read after the head.
+                #expect(later.first.map(\.entry.seq) == [4])
+            }
+        }
+    }
+
     @Test func ofManyLaterEntriesTheFirstAreNamed() throws {
         try withSession { connection in
             let record = try connection.make()

@@ -44,6 +44,33 @@ import Tree
         }
     }
 
+    /// Between chunks, only writes at the rows' paths end an import that restores missing nodes.
+    @Test func theMessageOfARestoreInChunks() throws {
+        try withSession { connection in
+            let record = try connection.make()
+            var writer = BatchWriter(record)
+            _ = try connection.commit(writer.set("z", .int(0)))
+            var settings = Importer.Settings()
+            settings.rowsPerChunk = 1
+            settings.replaces = false
+            let importer = try Importer(connection, record, at: .root, settings: settings)
+            importer.plannedHead = 1
+            importer.watched = PathSet(["a", "b", "c"].map { Path(splitting: $0) })
+            try importer.add(Array("/a".utf8), .int(1))
+            writer = BatchWriter(try #require(try connection.namespace(id: record.id)))
+            _ = try connection.commit(writer.set("z", .int(2)))
+            try importer.add(Array("/b".utf8), .int(1))
+            writer = BatchWriter(try #require(try connection.namespace(id: record.id)))
+            _ = try connection.commit(writer.set("c", .int(2)))
+            let said = #expect(throws: LogStoreError.self) { try importer.add(Array("/c".utf8), .int(1)) }
+            #expect(
+                said.map { "\($0)" }
+                    == "Entry 5 changed data at, above or below / while missing nodes were restored there. The restored nodes stay. Run the same command again to restore the rest."
+            )
+            #expect(importer.rowsKept == 2)
+        }
+    }
+
     @Test func whatWasWrittenAfterThePlanStays() throws {
         try withSession { connection in
             let record = try connection.make()

@@ -91,6 +91,33 @@ import Testing
         }
     }
 
+    @Test func aLockOnTheTableOfAMirrorIsNamed() throws {
+        try withHistory { database throws in
+            try database.execute(
+                """
+                create schema mirror; create table mirror.users (id text);
+                insert into pathmirror.mirror (namespace_id, name, definition)
+                select id, 'users', '{"table": "mirror.users"}' from pathmirror.namespace where name = 'default'
+                """)
+            let other = try PostgresConnection(database.url)
+            defer { other.close() }
+            let connection = try LogConnection(database.url)
+            defer { connection.close() }
+            // Writers do not lock out one another.
+            try other.executeScript("begin; lock table mirror.users in row exclusive mode")
+            #expect(try connection.mirrorLockFacts(longerThanSeconds: -1).locks.isEmpty)
+            try other.executeScript("lock table mirror.users in share mode")
+            let facts = try connection.mirrorLockFacts(longerThanSeconds: -1)
+            #expect(facts.locks.map(\.pid) == [Int64(other.backendPID)])
+            #expect(facts.locks.first?.mode == "ShareLock" && facts.locks.first?.mirror == "users")
+            #expect(try connection.mirrorLockFacts(longerThanSeconds: 3_600).locks.isEmpty)
+            let found = WorkDiagnosis.mirrorLocks(facts)
+            #expect(found.map(\.check) == ["mirrors.locks"])
+            #expect(found.first?.what.contains("has locked the table of mirror users of default for 0 s") == true)
+            #expect(found.first?.fix?.contains("pg_terminate_backend(\(other.backendPID))") == true)
+        }
+    }
+
     @Test func aSchemaThatIsNotThere() throws {
         try TestDatabase.withEmpty { url throws in
             let found = try Self.findings(try CommandDatabase(url))
@@ -385,8 +412,11 @@ import Testing
                 "mirrors.state", "mirrors.lag", "mirrors.errors", "feeds.state", "feeds.lag", "feeds.dead",
                 "feeds.retention",
             ])
+        let paused = WorkDiagnosis.findings(facts, hasRulesFile: true).filter { $0.check == "mirrors.paused" }
+        #expect(paused.map(\.level) == [.note])
+        #expect(paused.first?.what.hasPrefix("mirror n of shop is paused, and 2 h behind") == true)
         // The suggested commands exist, and accept their arguments.
-        for fix in found.compactMap(\.fix) where fix.hasPrefix("pathmirror ") {
+        for fix in (found + paused).compactMap(\.fix) where fix.hasPrefix("pathmirror ") {
             let words = fix.split(separator: " ").dropFirst().map(String.init)
             let command = try #require(
                 Commands.all.first { command in

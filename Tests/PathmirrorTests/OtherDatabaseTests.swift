@@ -56,6 +56,31 @@ import Testing
         }
     }
 
+    /// Checks that `replay tree` writes into no namespace of another database, and creates none that gateways do not find.
+    @Test func aTreeIsNotRestoredIntoAnotherDatabase() throws {
+        try Self.withTwo { home, other throws in
+            try home.makeNamespace("default")
+            try home.set("/a", "1")
+            try other.set("/a", "2", "shop")
+            let there = try home.failure("replay", "tree", "--at", "1", "--into", "shop", "--missing-only")
+            #expect(
+                there == """
+                    pathmirror: Namespace "shop" is in the database b, and "default" is in home: 'replay tree' writes only into the same database. Write the tree to a file by --output instead of --into, and load it by 'pathmirror import FILE --ns shop'.
+
+                    """)
+            let back = try home.failure("replay", "tree", "--ns", "shop", "--at", "1", "--into", "default")
+            #expect(back.hasPrefix("pathmirror: Namespace \"default\" is in the database home, and \"shop\" is in b"))
+            let new = try home.failure("replay", "tree", "--ns", "shop", "--at", "1", "--into", "copy")
+            #expect(new.contains("'pathmirror namespace create copy --in b'"))
+            #expect(try other.value("select string_agg(name, ',') from pathmirror.namespace") == "shop")
+            try home.output("namespace", "create", "copy", "--in", "b")
+            try home.output("replay", "tree", "--ns", "shop", "--at", "1", "--into", "copy")
+            #expect(try home.tree("copy") == ["a": 2])
+            try home.output("replay", "tree", "--at", "1", "--into", "new")
+            #expect(try home.tree("new") == ["a": 1])
+        }
+    }
+
     // MARK: Logins
 
     private static let secrets = "password=p passfile=f sslcert=c sslkey=k sslpassword=s"

@@ -1,5 +1,7 @@
+import LogStore
 import TestSupport
 import Testing
+import Tree
 
 @testable import pathmirror
 
@@ -160,6 +162,71 @@ import Testing
                 again.output.hasSuffix("\nNothing was written: no node of the tree at seq 4 is missing in default.\n"))
             #expect(try database.run(["log", "undo", "10", "--yes"]).exitCode == 0)
             #expect(try database.tree() == before)
+        }
+    }
+
+    /// Restores the missing nodes of the tree at seq 4. `planned` runs after each plan, and gets its number.
+    private static func restoreMissing(
+        _ database: CommandDatabase, _ options: [String] = [], planned: (Int) throws -> Void
+    ) throws -> (run: CommandRun, outcome: TreeRestore.Outcome?, failure: String) {
+        let (output, errors, input) = (try ScratchFile(), try ScratchFile(), try ScratchFile())
+        let console = Console(
+            output: output.descriptor, errors: errors.descriptor, input: input.descriptor, signals: ScriptedSignals())
+        let arguments = try ParsedArguments(
+            ["--at", "4", "--into", "default", "--missing-only"] + options, ReplayTreeCommand.specification,
+            Environment(values: [:]))
+        let connection = try LogConnection(database.url)
+        defer { connection.close() }
+        let namespace = try #require(try connection.namespace(named: "default"))
+        let tree = try ReplayOptions.tree(connection, namespace, at: 4, console)
+        let restore = TreeRestore(
+            connection, into: "default", at: .root, from: 4, what: "", source: "x", arguments, console)
+        var plans = 0
+        var outcome: TreeRestore.Outcome?
+        var failure = ""
+        do {
+            outcome = try restore.run(tree.root) {
+                plans += 1
+                try planned(plans)
+            }
+        } catch {
+            failure = "\(error)"
+        }
+        return (CommandRun(exitCode: 0, output: output.text, errors: errors.text), outcome, failure)
+    }
+
+    /// Another client's writes to missing nodes stay, and the others are restored. Writes elsewhere are no conflict.
+    @Test(arguments: [[], ["--chunked", "--chunk-rows", "1"]]) func missingOnlyOnABusyPath(_ options: [String]) throws {
+        try withHistory { database throws in
+            let (run, outcome, failure) = try Self.restoreMissing(database, options) { number in
+                if number == 1 { try database.set("/users/bob/name", #""Robert""#) }
+                if number == 2 { try database.set("/users/eve", #"{"name": "Eve"}"#) }
+            }
+            #expect(failure == "" && outcome?.summary?.added.count == 3, "\(failure)")
+            #expect(run.errors.contains("replay: another client changed data there: attempt 2 of 5 begins\n"))
+            #expect(!run.errors.contains("attempt 3"))
+            #expect(run.output.contains("Restored 3 leaves of the tree at seq 4 in default"))
+            #expect(
+                try database.tree()["users"] == [
+                    "ada": ["name": "Ada", "posts": 2], "bob": ["name": "Robert", "posts": 1], "eve": ["name": "Eve"],
+                ])
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test func missingOnlyGivesUp() throws {
+        try withHistory { database throws in
+            let before = try database.tree()["users"]
+            let (_, outcome, failure) = try Self.restoreMissing(database, ["--chunked"]) { number in
+                try database.set("/users/ada", "\(number)")
+                try database.execute("select pathmirror.remove('default', '/users/ada')")
+            }
+            #expect(outcome == nil)
+            #expect(
+                failure
+                    == "Other clients changed data at, above or below the missing nodes of / in each of 5 attempts. Nothing was changed. Run the same command again to restore the rest."
+            )
+            #expect(try database.tree()["users"] == before)
         }
     }
 

@@ -103,7 +103,7 @@ public struct KafkaDefinition: Sendable, Equatable {
             for (index, property) in properties.sorted(by: { $0.key < $1.key }).enumerated() {
                 writer.writeKey(property.key, isFirst: index == 0)
                 let isShown = form == .stored || !KafkaProperty.secret.contains(property.key)
-                writer.writeString(property.value.written(showsSecrets: isShown))
+                writer.writeString(property.value.definitionText(showsSecrets: isShown))
             }
             writer.endObject()
         }

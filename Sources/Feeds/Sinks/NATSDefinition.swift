@@ -104,11 +104,12 @@ public struct NATSDefinition: Sendable, Equatable {
         case .none: break
         case .password(let user, let password):
             writer.writeMember("user", user)
-            writer.writeMember("password", password.written(showsSecrets: form == .stored))
-        case .token(let token): writer.writeMember("token", token.written(showsSecrets: form == .stored))
-        case .file(let variable): writer.writeMember("credentials", variable.written(showsSecrets: form == .stored))
+            writer.writeMember("password", password.definitionText(showsSecrets: form == .stored))
+        case .token(let token): writer.writeMember("token", token.definitionText(showsSecrets: form == .stored))
+        case .file(let variable):
+            writer.writeMember("credentials", variable.definitionText(showsSecrets: form == .stored))
         }
-        if let authorities { writer.writeMember("ca", authorities.written(showsSecrets: form == .stored)) }
+        if let authorities { writer.writeMember("ca", authorities.definitionText(showsSecrets: form == .stored)) }
         pace.write(to: &writer, as: form)
         writer.endObject()
     }

@@ -20,11 +20,11 @@ public enum SinkSecret: Sendable, Equatable {
     }
 
     public static func == (left: Self, right: Self) -> Bool {
-        left.written(showsSecrets: true) == right.written(showsSecrets: true)
+        left.definitionText(showsSecrets: true) == right.definitionText(showsSecrets: true)
     }
 
-    /// Returns the text for a definition.
-    func written(showsSecrets: Bool) -> String {
+    /// Returns the text for a definition, with the secret itself only if requested.
+    func definitionText(showsSecrets: Bool) -> String {
         switch self {
         case .variable(let name): Self.prefix + name
         case .text(let secret): showsSecrets ? secret.revealed() : Self.mask
@@ -79,14 +79,4 @@ public struct SinkError: Error, Sendable, Equatable, CustomStringConvertible {
     public let description: String
 
     init(_ description: String) { self.description = description }
-}
-
-extension SinkSecret {
-    /// Returns the text for a webhook's definition, with the secret itself only if requested.
-    func definitionText(showsSecrets: Bool) -> String {
-        switch self {
-        case .variable(let name): "env:\(name)"
-        case .text(let text): showsSecrets ? text.revealed() : Self.mask
-        }
-    }
 }

@@ -7,8 +7,16 @@ public struct EntryUndo {
     public let inverse: EntryInverse
     private let connection: LogConnection
     private let namespace: NamespaceRecord
-    /// The priorities that the inverse changes, with the nodes after the entry.
-    private let priorities: [(path: Path, value: Node)]
+    /// A priority that the inverse changes.
+    private struct Priority {
+        let path: Path
+        /// The priority after the entry.
+        let value: Node
+        /// Whether the node that has the priority existed after the entry.
+        let ownerExists: Bool
+    }
+
+    private let priorities: [Priority]
 
     /// The maximum number of rows in an entry without parts. An inverse with more rows is written like an import.
     private let maxRows: Int
@@ -43,7 +51,9 @@ public struct EntryUndo {
         self.namespace = namespace
         self.entry = entry
         inverse = EntryInverse(of: entry, from: old, to: new)
-        priorities = inverse.changes.filter(\.path.namesPriority).map { (path: $0.path, value: new[$0.path]) }
+        priorities = inverse.changes.map(\.path).filter(\.namesPriority).map { path in
+            Priority(path: path, value: new[path], ownerExists: !new[Self.owner(of: path)].isNull)
+        }
         guard !inverse.changes.isEmpty else { throw UndoError.changedNothing(seq: entry.seq) }
         guard !isLarge || inverse.changes.count == 1 else {
             throw UndoError.tooLarge(
@@ -64,15 +74,22 @@ public struct EntryUndo {
     /// - Parameter progress: receives the seq of the last entry of each page.
     /// - Throws: `UndoError.overwritten` if there are any.
     public func check(through last: Int64, progress: (Int64) throws -> Void = { _ in }) throws {
-        func find(_ paths: [Path]) throws -> LaterWrites {
-            try LaterWrites.find(
-                connection, namespace.id, of: PathSet(paths), after: entry.seq, through: last, progress: progress)
-        }
-        let later = try find(inverse.watched)
+        let later = try LaterWrites.find(
+            connection, namespace.id, of: PathSet(inverse.watched), after: entry.seq, through: last,
+            progress: progress)
         guard later.isEmpty else { throw UndoError.overwritten(seq: entry.seq, by: later) }
-        // A node may have lost its priority with its last child, by an entry that did not name it.
-        let lost = try priorities.filter { try connection.readLeaf(namespace.id, $0.path) != $0.value }
-        guard lost.isEmpty else { throw UndoError.overwritten(seq: entry.seq, by: try find(Self.owners(lost))) }
+        // A node may have lost its priority with its last child, by an entry that did not name it, or may be gone.
+        let lost = try priorities.filter { priority in
+            if try connection.readLeaf(namespace.id, priority.path) != priority.value { return true }
+            return try priority.ownerExists && !connection.hasNode(namespace.id, Self.owner(of: priority.path))
+        }
+        guard !lost.isEmpty else { return }
+        // These nodes were read after `last`: the entry that changed them may be a later one.
+        let head = try connection.namespace(id: namespace.id)?.head ?? last
+        let changes = try LaterWrites.find(
+            connection, namespace.id, of: PathSet(Self.owners(lost)), after: entry.seq, through: max(head, last),
+            progress: progress)
+        throw UndoError.overwritten(seq: entry.seq, by: changes)
     }
 
     /// Throws if an entry between the plan and the head wrote to the same paths. The lock of the head is held.
@@ -84,9 +101,9 @@ public struct EntryUndo {
     }
 
     /// The paths of the nodes that have the priorities.
-    private static func owners(_ priorities: [(path: Path, value: Node)]) -> [Path] {
-        priorities.map { $0.path.prefix($0.path.depth - 1) }
-    }
+    private static func owners(_ priorities: [Priority]) -> [Path] { priorities.map { owner(of: $0.path) } }
+
+    private static func owner(of priority: Path) -> Path { priority.prefix(priority.depth - 1) }
 
     /// Writes the inverse as one entry.
     ///

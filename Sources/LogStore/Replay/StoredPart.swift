@@ -56,6 +56,14 @@ extension LogConnection {
         return nil
     }
 
+    /// Whether there is a node at a path.
+    func hasNode(_ namespace: Int64, _ path: Path) throws -> Bool {
+        try postgres.execute(
+            "select pathmirror.has_node($1, $2)",
+            [.int8(namespace), .text(path.isRoot ? "" : path.description)]
+        ).bool(0, 0)
+    }
+
     /// Reads the row of a path, which is a leaf's or, if the path names one, a priority's; null if there is none.
     func readLeaf(_ namespace: Int64, _ path: Path) throws -> Node {
         let rows = try postgres.execute(

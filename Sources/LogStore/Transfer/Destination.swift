@@ -39,10 +39,11 @@ struct Destination {
     /// has created it in the meantime.
     private mutating func make(_ connection: LogConnection) throws -> Bool {
         try connection.postgres.executeScript("begin")
-        let isMade =
+        let isMade = try connection.mayBeMisplaced { () throws(PostgresError) in
             try connection.postgres.execute(
                 "insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing", [.text(name)]
             ).affectedRows == 1
+        }
         guard isMade else {
             connection.unlockHead()
             return false

@@ -30,6 +30,9 @@ public final class Importer {
 
     /// The head at which the caller decided to load. If a later entry wrote at, above or below the path, nothing is loaded.
     public var plannedHead: Int64?
+    /// The paths of the rows, if they are known. Then only later entries that wrote at, above or below these paths end the
+    /// import, instead of those at the path of the import. Requires `Settings.replaces` to be false.
+    public var watched: PathSet?
     /// The origin of the entries.
     public var origin = Origin(uid: nil, isAdmin: true, via: .cli, address: nil)
 
@@ -185,16 +188,23 @@ public final class Importer {
         var follower = LogFollower(destination.id, at: LogPosition(seq: last), through: head)
         while follower.position.seq < head {
             guard case .entries(let page) = try follower.next(on: connection) else {
-                throw ImportConflict(path: path, seq: follower.position.seq + 1, isBeforeLoading: isBeforeLoading)
+                throw ImportConflict(
+                    path: path, seq: follower.position.seq + 1, isBeforeLoading: isBeforeLoading,
+                    replaces: settings.replaces)
             }
             for entry in page.map(\.entry) {
-                let isTouched = entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }
-                let isBulkHere = entry.isBulk && (entry.path.contains(path) || path.contains(entry.path))
-                guard !isTouched, !isBulkHere else {
-                    throw ImportConflict(path: path, seq: entry.seq, isBeforeLoading: isBeforeLoading)
+                // The parts of a bulk entry are not read: all of them are at or below its path.
+                guard !entry.changes.contains(where: { touches($0.path) }), !entry.isBulk || !touches(entry.path) else {
+                    throw ImportConflict(
+                        path: path, seq: entry.seq, isBeforeLoading: isBeforeLoading, replaces: settings.replaces)
                 }
             }
         }
+    }
+
+    /// Whether a write at a path affects the rows of this import.
+    private func touches(_ other: Path) -> Bool {
+        watched?.touches(other) ?? (other.contains(path) || path.contains(other))
     }
 
     /// Whether no chunk has been committed yet, in this or an earlier run.
@@ -316,11 +326,17 @@ private struct ImportConflict: Error, CustomStringConvertible {
     let seq: Int64
     /// Whether nothing was loaded yet.
     let isBeforeLoading: Bool
+    /// Whether the import replaces the data at the path.
+    let replaces: Bool
 
     var description: String {
         if isBeforeLoading {
             return "Entry \(seq) changed data at, above or below \(path) after the plan was made. "
                 + "Nothing was changed. Run the command again to see a new plan."
+        }
+        guard replaces else {
+            return "Entry \(seq) changed data at, above or below \(path) while missing nodes were restored there. "
+                + "The restored nodes stay. Run the same command again to restore the rest."
         }
         return "Entry \(seq) changed data at, above or below \(path) while the import was loading there. "
             + "The loaded data stays. Run the import again: it begins from the start and replaces this data."

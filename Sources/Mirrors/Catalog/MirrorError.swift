@@ -14,8 +14,6 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
     case held([String])
     /// The entries after the cursor have been pruned from the log.
     case pruned(cursor: Int64, retainedFrom: Int64)
-    /// The work was stopped on request.
-    case stopped
     /// The namespace has no mirror of this name.
     case unknownMirror(name: String, namespace: String)
     /// A message for the operator, as a sentence.
@@ -33,7 +31,6 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
             "Another process is changing the tables of \(names.joined(separator: ", ")): try again when it has ended."
         case .pruned(let cursor, let retainedFrom):
             "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): rebuild the mirror with 'pathmirror replay mirror'."
-        case .stopped: "Stopped."
         case .unknownMirror(let name, let namespace): "There is no mirror \"\(name)\" in namespace \"\(namespace)\"."
         case .refused(let reason): reason
         case .definition(let error): "\(error)"

@@ -153,14 +153,14 @@ struct DefinitionReader: DefinitionNoting {
     }
 
     private mutating func tableName(_ value: SourceValue?, _ name: String?) -> (String, String) {
-        guard let value else { return ("mirror", name ?? "") }
+        guard let value else { return (MirrorDefinition.defaultSchema, name ?? "") }
         guard let text = text(value, "table") else { return ("", "") }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count <= 2, parts.allSatisfy({ !$0.isEmpty }) else {
             note(value.position, "table", "\"\(text)\" is neither a table nor schema.table")
             return ("", "")
         }
-        let schema = parts.count == 2 ? parts[0] : "mirror"
+        let schema = parts.count == 2 ? parts[0] : MirrorDefinition.defaultSchema
         let table = parts[parts.count - 1]
         if schema == "pathmirror" || schema.hasPrefix("pg_") || schema == "information_schema" {
             note(value.position, "table", "the schema \(schema) is reserved; choose another schema, such as mirror")

@@ -73,6 +73,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// newer version. Such a mirror is broken: it can be listed, dropped and applied again, but not run.
     public internal(set) var mistake: String?
 
+    /// The schema of tables whose definition names none.
+    static let defaultSchema = "mirror"
     /// The default and the maximum of `keptErrors`. The maximum exists because storing errors requires counting the stored
     /// ones.
     public static let defaultKeptErrors = 10_000

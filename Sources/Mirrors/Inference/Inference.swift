@@ -73,8 +73,9 @@ public struct Inference: Sendable {
         var stop: (any Error)?
         let known = try source.catalogMirrors().map {
             MirrorNames.Known(
-                name: $0.name, table: $0.definition.table, isOfNamespace: $0.namespaceID == namespace.id,
-                pattern: $0.definition.pattern)
+                name: $0.name, table: $0.definition.table,
+                sharesSchema: $0.target == nil && $0.definition.schema == MirrorDefinition.defaultSchema,
+                isOfNamespace: $0.namespaceID == namespace.id, pattern: $0.definition.pattern)
         }
         var inference = TreeInference(limit: limit, besides: known) { stage in
             guard stop == nil else { return false }

@@ -98,6 +98,8 @@ struct MirrorNames {
     struct Known {
         let name: String
         let table: String
+        /// Whether the table is in the database and the schema of proposed tables.
+        let sharesSchema: Bool
         let isOfNamespace: Bool
         let pattern: PathPattern
     }
@@ -132,14 +134,14 @@ struct MirrorNames {
     init(besides known: [Known]) {
         let own = known.filter(\.isOfNamespace)
         byName = Dictionary(grouping: own, by: \.name)
-        byTable = Dictionary(grouping: known, by: \.table)
+        byTable = Dictionary(grouping: known.filter(\.sharesSchema), by: \.table)
         byPattern = Dictionary(grouping: own, by: \.pattern.description)
     }
 
     /// Returns a name for the table of these records, preferably that of an existing mirror of them.
     mutating func unusedTable(_ name: String, _ pattern: PathPattern) -> String {
         let others = byTable
-        let before = before(pattern, name, \.table)
+        let before = before(pattern, name, \.table) { $0.sharesSchema }
         return tables.unused(name, before: before) {
             others[$0]?.contains { !$0.isOfNamespace || $0.pattern != pattern } ?? false
         }
@@ -153,8 +155,11 @@ struct MirrorNames {
     }
 
     /// Returns the name of an existing mirror of these records if it is `name`, or that with a number.
-    private func before(_ pattern: PathPattern, _ name: String, _ part: KeyPath<Known, String>) -> String? {
-        let names = byPattern[pattern.description]?.map { $0[keyPath: part] } ?? []
+    private func before(
+        _ pattern: PathPattern, _ name: String, _ part: KeyPath<Known, String>,
+        where isUsable: (Known) -> Bool = { _ in true }
+    ) -> String? {
+        let names = byPattern[pattern.description]?.filter(isUsable).map { $0[keyPath: part] } ?? []
         return names.first { one in
             one == name || one.hasPrefix("\(name)_") && Int(one.dropFirst(name.count + 1)) != nil
         }

@@ -173,8 +173,8 @@ struct TreeInference {
         // Values of child records must not be repeated in the parent's row.
         let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
         let definition = MirrorDefinition(
-            name: mirror, namespace: nil, pattern: pattern, filter: nil, schema: "mirror",
-            table: table,
+            name: mirror, namespace: nil, pattern: pattern, filter: nil,
+            schema: MirrorDefinition.defaultSchema, table: table,
             target: nil, comment: nil, keys: keyColumns(pattern, records), columns: columns,
             rest: rest.map { .init(name: $0, comment: nil) }, indexes: [],
             keptErrors: MirrorDefinition.defaultKeptErrors)

@@ -157,6 +157,30 @@ enum DatabaseLocator {
         )
     }
 
+    /// Throws if a namespace that a command writes is in another database than the namespace that it reads, or if it would
+    /// be created in a database of which gateways do not know that it has the namespace.
+    static func checkTarget(
+        _ target: String, of command: String, _ arguments: ParsedArguments, _ console: Console
+    ) throws {
+        let primary = try open(try primary(arguments), console, "placement")
+        defer { primary.close() }
+        guard try !primary.databases().isEmpty else { return }
+        let source = namespaceName(arguments)
+        let here = try arguments["in"] ?? primary.database(of: source)?.name ?? DatabaseRecord.primary
+        var there = try primary.database(of: target)?.name
+        if there == nil, try primary.namespace(named: target) != nil { there = DatabaseRecord.primary }
+        guard let there else {
+            guard here != DatabaseRecord.primary else { return }
+            throw CommandFailure(
+                "Namespace \"\(target)\" does not exist, and \"\(source)\" is in the database \(here). Create it there by 'pathmirror namespace create \(target) --in \(here)', and run this command again."
+            )
+        }
+        guard there != here else { return }
+        throw CommandFailure(
+            "Namespace \"\(target)\" is in the database \(there), and \"\(source)\" is in \(here): '\(command)' writes only into the same database. Write the tree to a file by --output instead of --into, and load it by 'pathmirror import FILE --ns \(target)'."
+        )
+    }
+
     /// The first namespace that `--ns` names, which is also the default one for `serve`.
     static func namespaceName(_ arguments: ParsedArguments) -> String {
         arguments["ns"]?.split(separator: ",").first.map(String.init) ?? "default"

@@ -66,10 +66,6 @@ enum CommandErrorTable {
                 "import_conflict", "Another client wrote at the path during the import.",
                 "Run the import again, as the text says."
             ),
-            "followsUpstream": (
-                "namespace_read_only", "The namespace follows an upstream, so that only its follower writes to it.",
-                "Write to the upstream, or end the following."
-            ),
             "corrupt": (
                 "data_damaged", "The database has data that Pathmirror never writes.",
                 "`pathmirror log verify`, then restore the namespace from a backup."

@@ -50,12 +50,6 @@ enum HTTPErrorTable {
                 "namespace_moving", "The namespace is being moved to another database. Try again later.",
                 cause: "A move is in progress. Nothing was written.", fix: "Retry after `Retry-After`."),
             ErrorRow(
-                "namespace_read_only",
-                "The namespace follows an upstream database and is read-only. Write to the upstream.",
-                cause:
-                    "A write, or rules, to a namespace that follows an upstream; `Allow` names the methods that read.",
-                fix: "Write to the upstream."),
-            ErrorRow(
                 "database_unavailable", "The database is unavailable. Try again later.",
                 cause:
                     "PostgreSQL can't be reached or rejected the request; the log has the reason. Nothing was written.",

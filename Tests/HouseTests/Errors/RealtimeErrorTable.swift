@@ -41,11 +41,6 @@ enum RealtimeErrorTable {
                         "PostgreSQL is unavailable, too many writes wait, the namespace moves, or the gateway is stopping. Nothing was written.",
                     fix: "Retry; see [the runbook](../runbook.md#pathmirrordatabasedown)."),
                 ErrorRow(
-                    "namespace_read_only",
-                    "The namespace follows an upstream database and is read-only. Write to the upstream.",
-                    cause: "A write or onDisconnect request in a namespace that follows an upstream.",
-                    fix: "Write to the upstream."),
-                ErrorRow(
                     "outcome_unknown",
                     "The connection to the database was lost during the commit: the write may have been committed or not. Read the data before trying again.",
                     cause: "PostgreSQL did not confirm the commit within `--commit-deadline`.",

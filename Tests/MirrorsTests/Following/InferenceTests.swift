@@ -134,6 +134,10 @@ import Tree
             #expect(try infer(bench, "/Orders").definition.table == "orders", "the same again")
             #expect(try infer(bench, "/orders").definition.table == "orders_2")
             #expect(try infer(bench, "/orders").definition.name == "orders_2")
+            // A table of the same name in another schema is in no proposal's way.
+            try bench.apply(#"{"name": "sales", "path": "/sales/{k}", "table": "other.invoices"}"#)
+            try bench.set("/invoices", #"{"a": {"x": 1}}"#)
+            #expect(try infer(bench, "/invoices").definition.tableName == "mirror.invoices")
             try bench.apply(#"{"name": "shop", "path": "/o/{k}", "table": "things"}"#)
             try bench.set("/shop", #"{"a": {"x": 1}}"#)
             #expect(try infer(bench, "/shop").definition.name == "shop_2")

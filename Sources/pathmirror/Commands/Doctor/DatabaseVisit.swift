@@ -91,6 +91,11 @@ struct DatabaseVisit {
             found += DatabaseDiagnosis.storage(storage, freeBytes: Self.freeBytes(storage))
         }
         if let work { found += WorkDiagnosis.findings(work, hasRulesFile: hasRulesFile) }
+        let lockSeconds = WorkDiagnosis.longLockSeconds
+        let locks = attempt("mirror locks", &found) { () throws in
+            try connection.mirrorLockFacts(longerThanSeconds: lockSeconds)
+        }
+        if let locks { found += WorkDiagnosis.mirrorLocks(locks) }
         if let mistakes = attempt("expressions", &found, { () throws in try StoredExpressions.mistakes(connection) }) {
             found += StoredExpressions.findings(mistakes)
         }

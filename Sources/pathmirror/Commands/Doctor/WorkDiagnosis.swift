@@ -84,7 +84,13 @@ enum WorkDiagnosis {
                     .problem(
                         "mirrors.state", "\(name) is \(mirror.state)",
                         fix: "\(status) (docs/runbook.md#pathmirrormirrornotrunning)"))
-            } else if mirror.state != "paused", mirror.lagSeconds > longLagSeconds {
+            } else if mirror.state == "paused" {
+                found.append(
+                    .note(
+                        "mirrors.paused",
+                        "\(name) is paused, and \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind: the log keeps the entries that it needs",
+                        fix: "pathmirror mirror resume \(mirror.name) --ns \(mirror.namespace)"))
+            } else if mirror.lagSeconds > longLagSeconds {
                 found.append(
                     .warning(
                         "mirrors.lag", "\(name) is \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind",
@@ -100,6 +106,21 @@ enum WorkDiagnosis {
         }
         if found.isEmpty { found.append(.ok("mirrors.state", "mirrors: \(facts.mirrors.count), without problems")) }
         return found
+    }
+
+    /// A gateway waits 2 s for a locked table. Shorter transactions delay a mirror only once.
+    static let longLockSeconds: Int64 = 2
+
+    static func mirrorLocks(_ facts: MirrorLockFacts) -> [Finding] {
+        facts.locks.map { lock in
+            let user = lock.user.isEmpty ? "another user" : lock.user
+            let application = lock.application.isEmpty ? "" : "\(lock.application), "
+            let time = lock.seconds.map { " for \(DatabaseDiagnosis.duration($0))" } ?? ""
+            return .warning(
+                "mirrors.locks",
+                "a transaction of \(user) (\(application)process \(lock.pid)) has locked the table of mirror \(lock.mirror) of \(lock.namespace)\(time) (\(lock.mode)): the mirror cannot write it",
+                fix: "end it: select pg_terminate_backend(\(lock.pid))")
+        }
     }
 
     private static func feeds(_ facts: WorkFacts) -> [Finding] {

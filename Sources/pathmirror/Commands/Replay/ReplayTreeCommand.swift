@@ -35,6 +35,9 @@ struct ReplayTreeCommand: Command {
         let connection = try DatabaseLocator.connection(arguments, console, "replay tree")
         defer { connection.close() }
         let namespace = try DatabaseLocator.namespace(arguments, connection)
+        if let target = arguments["into"] {
+            try DatabaseLocator.checkTarget(target, of: "replay tree", arguments, console)
+        }
         let seq = try moment.seq(connection, namespace)
         let isQuiet = arguments.has("json")
         let tree = try ReplayOptions.tree(

@@ -42,7 +42,41 @@ struct TreeRestore {
     private var isDryRun: Bool { arguments.has("dry-run") }
     private var restoresMissing: Bool { arguments.has("missing-only") }
 
-    func run(_ part: Node) throws -> Outcome {
+    /// The number of attempts to restore missing nodes while other clients write at, above or below them.
+    static let maxAttempts = 5
+    /// With more missing nodes, entries anywhere at the path count as conflicts, because their paths would take much memory.
+    private static let maxWatchedPaths = 100_000
+
+    /// The result of all attempts.
+    private struct Tally {
+        var rows = 0
+        var entries = 0
+        /// The seq of the last entry written; 0 if there is none.
+        var lastSeq: Int64 = 0
+        /// The rows that interrupted attempts have added.
+        var summary = RowSummary()
+    }
+
+    /// - Parameter planned: called after each plan. Tests write here.
+    func run(_ part: Node, planned: () throws -> Void = {}) throws -> Outcome {
+        var tally = Tally()
+        for attempt in 1...Self.maxAttempts {
+            do {
+                return try run(part, attempt, &tally, planned)
+            } catch LogStoreError.importConflict where restoresMissing {
+                guard !isQuiet, attempt < Self.maxAttempts else { continue }
+                console.error(
+                    "replay: another client changed data there: attempt \(attempt + 1) of \(Self.maxAttempts) begins")
+            }
+        }
+        let kept = tally.rows == 0 ? "Nothing was changed" : "\(Counted.text(tally.rows, "restored leaf")) stay"
+        throw CommandFailure(
+            "Other clients changed data at, above or below the missing nodes of \(TextWidth.plain("\(path)")) in each of \(Self.maxAttempts) attempts. \(kept). Run the same command again to restore the rest."
+        )
+    }
+
+    private func run(_ part: Node, _ attempt: Int, _ tally: inout Tally, _ planned: () throws -> Void) throws -> Outcome
+    {
         let importer = try makeImporter()
         // Replacing data by an empty tree removes the data.
         guard !part.isNull || arguments.has("replace") && importer.headBefore > 0 else {
@@ -57,15 +91,21 @@ struct TreeRestore {
         // An interrupted run has stored its plan. The rest of it only adds rows.
         guard !isResumed else {
             if isDryRun { return dryRun(nil) }
-            return finish(try write([Change(path: path, value: part)], importer), nil, importer)
+            try write([Change(path: path, value: part)], importer, &tally)
+            return finish(nil, importer, tally)
         }
         let plan = try plan(part, importer)
-        if importer.headBefore > 0, !isQuiet { show(plan) }
-        if plan.summary.isEmpty { return nothing(plan) }
+        if importer.headBefore > 0, !isQuiet, attempt == 1 { show(plan) }
+        if plan.summary.isEmpty { return tally.rows > 0 ? finish(plan, importer, tally) : nothing(plan) }
         if isDryRun { return dryRun(plan) }
         if plan.summary.replacesRows { try PlanConfirmation.ask(arguments, console) }
+        try planned()
         importer.plannedHead = plan.head
-        return finish(try write(plan.writes, importer), plan, importer)
+        if restoresMissing, plan.writes.count <= Self.maxWatchedPaths {
+            importer.watched = PathSet(plan.writes.map(\.path))
+        }
+        try write(plan.writes, importer, &tally)
+        return finish(plan, importer, tally)
     }
 
     private func makeImporter() throws -> Importer {
@@ -112,7 +152,13 @@ struct TreeRestore {
         return Outcome(summary: plan?.summary)
     }
 
-    private func write(_ writes: [Change], _ importer: Importer) throws -> Int64 {
+    private func write(_ writes: [Change], _ importer: Importer, _ tally: inout Tally) throws {
+        defer {
+            tally.rows += importer.rowsKept
+            tally.entries += importer.entryCount
+            if importer.entryCount > 0 { tally.lastSeq = importer.lastSeq }
+            if restoresMissing { note(first: importer.rowsKept, of: writes, in: &tally.summary) }
+        }
         let total = writes.reduce(0) { $0 + $1.value.rowCount }
         let progress = ReplayProgress(
             console, "write", "leaves", total: Int64(total), rate: try ReplayProgress.rate(arguments),
@@ -142,23 +188,35 @@ struct TreeRestore {
             )
         }
         progress.end()
-        return importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
     }
 
-    private func finish(_ newHead: Int64, _ plan: RestorePlan?, _ importer: Importer) -> Outcome {
+    /// Adds the first rows of some writes to a summary.
+    private func note(first count: Int, of writes: [Change], in summary: inout RowSummary) {
+        var rest = count
+        for change in writes where rest > 0 {
+            TreeRows.forEach(in: change.value, at: change.path) { row, value in
+                if rest > 0 { summary.row(row, old: .null, new: value) }
+                rest -= 1
+            }
+        }
+    }
+
+    private func finish(_ plan: RestorePlan?, _ importer: Importer, _ tally: Tally) -> Outcome {
+        let known = importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
+        let newHead = tally.lastSeq == 0 ? known : tally.lastSeq
         let undo = UndoHint.command(newHead, name, arguments)
         if !isQuiet {
             console.write(
                 restoresMissing
-                    ? "Restored \(Counted.text(plan?.rowCount ?? 0, "leaf")) of the tree at seq \(seq) in \(name); its seq is \(newHead)."
+                    ? "Restored \(Counted.text(tally.rows, "leaf")) of the tree at seq \(seq) in \(name); its seq is \(newHead)."
                     : "\(name) holds \(what); its seq is \(newHead).")
-            if importer.entryCount > 1 || importer.resumedRows > 0 {
+            if tally.entries > 1 || importer.resumedRows > 0 {
                 console.write(
                     "Several entries were written. To reverse them, undo each, the newest first: \(undo)")
             } else {
                 console.write("To reverse it: \(undo)")
             }
         }
-        return Outcome(seq: newHead, summary: plan?.summary, undo: undo)
+        return Outcome(seq: newHead, summary: restoresMissing ? tally.summary : plan?.summary, undo: undo)
     }
 }
