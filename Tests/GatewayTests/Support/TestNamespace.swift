@@ -16,7 +16,9 @@ final class TestNamespace {
     ) {
         self.rules = RulesVersion(seq: 0, set: rules, enforcesIndexes: false)
         live = LiveNamespace(
-            NamespaceRecord(id: id, name: name, head: seq, retainedFrom: seq + 1, streamKey: "0123456789abcdef"),
+            NamespaceRecord(
+                id: id, name: name, head: seq, retainedFrom: seq + 1, streamKey: "0123456789abcdef",
+                following: .nothing),
             Snapshot(seq: seq, root: root, rules: self.rules, batch: Self.batch(seq)), EngineSettings(),
             memory: NamespaceMemory(in: MemoryTotal()),
             host: NamespaceHost(schedule: { _ in }, prepare: { _, _ in }, recount: { _ in }, needRoom: {}))
