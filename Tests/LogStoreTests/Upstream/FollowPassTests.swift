@@ -55,7 +55,7 @@ import Tree
     }
 
     @Test(arguments: Way.allCases) func messagesAreCommittedOnceAndInOrder(way: Way) throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             let first = batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)
             #expect(try connection.commit(first) == .committed)
@@ -78,7 +78,7 @@ import Tree
     }
 
     @Test(arguments: Way.allCases) func anotherFenceIsRefused(way: Way) throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             #expect(
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
@@ -97,7 +97,7 @@ import Tree
     }
 
     @Test(arguments: Way.allCases) func batchesWithoutTheRightAreRefused(way: Way) throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             #expect(
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
@@ -112,7 +112,7 @@ import Tree
 
     /// A batch at another head leaves the position as it is.
     @Test func aMovedHeadTakesThePositionBack() throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             var other = writer
             #expect(
@@ -126,7 +126,7 @@ import Tree
 
     /// Messages that are sent one batch after another on one connection.
     @Test func batchesInFlightContinueOneAnother() throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             #expect(
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
@@ -142,7 +142,7 @@ import Tree
     }
 
     @Test func largeWritesNeedTheRightToo() throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             let id = writer.namespace
             let cases: [(fence: [UInt8]?, after: Int64, outcome: LogConnection.CommitOutcome)] = [
@@ -170,7 +170,7 @@ import Tree
 
     /// SQL functions, imports and gateways of older versions get PM006.
     @Test func nothingElseMovesTheHead() throws {
-        try withFollowed { connection, start in
+        try withFollowed { (connection, start) throws in
             var writer = start
             #expect(
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
@@ -194,7 +194,7 @@ import Tree
     }
 
     @Test func otherNamespacesAreNotAffected() throws {
-        try withFollowed { connection, _ in
+        try withFollowed { (connection, _) throws in
             var writer = BatchWriter(try connection.make("other"))
             for way in Way.allCases {
                 #expect(try commit(batch(&writer, way, 1), way, connection) == .committed)
