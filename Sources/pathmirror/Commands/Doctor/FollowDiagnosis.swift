@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Judges namespaces that follow an upstream by the recorded state of their followers. Pure.
 enum FollowDiagnosis {

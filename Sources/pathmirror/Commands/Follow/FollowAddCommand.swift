@@ -1,3 +1,4 @@
+import Follower
 import LogStore
 import Runtime
 
