@@ -1,4 +1,4 @@
-"""What a large tree costs: the bytes of a reconnect, and the memory of `follow verify`, which names a corrupted leaf.
+"""The cost of a large tree: the bytes of a reconnect, and the memory of `follow verify`, which names a corrupted leaf.
 
 PATHMIRROR_E2E_FOLLOW_MB says how large the tree is."""
 
@@ -96,7 +96,7 @@ def test_what_a_reconnect_costs(large):
     ranges = followed.standin.seen("ranges")
     print(f"10 changed leaves: {up} bytes up ({up / size:.4%}), {down} down ({down / size:.4%}), {[one['count'] for one in ranges]} parts")
     assert len(ranges) == 1 and ranges[0]["count"] <= 10 and not followed.standin.seen("whole")
-    # A part ends behind the leaf with which its text is longer than sqrt(100 × size).
+    # A part ends after the leaf with which its text is longer than sqrt(100 × size).
     assert down <= 10 * ((size * 100) ** 0.5 + RECORD) * 1.1 + CONNECTION and up <= 0.01 * size + CONNECTION
     assert head(followed) == before + 1
     seq, changes = sql.log_entries(followed.url)[-1]

@@ -48,13 +48,6 @@ enum ErrorSources {
             .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
             .init(status: "503", file: "Sources/Gateway/Shared/Responder.swift", code: "publicText(error"):
                 engine + ["The database is unavailable. Try again later."],
-            .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
-                code: "error.description"): readOnly,
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
-                code: "EngineError.readOnly.description"): readOnly,
             .init(
                 status: "failure", file: "Sources/Gateway/Realtime/RealtimeSession+Listens.swift",
                 code: "RESTError.missingIndex(query.index,at:path.message"): [

@@ -137,7 +137,7 @@ def starts(phase: Phase, count: int):
         burst.done()
         for one in (0, 1):
             world.restart(one)
-        # Both start now, and the upstream goes on.
+        # Both start now, and the upstream continues.
         burst = phase.write(phase.left // max(1, 2 * (count - number) - 1))
         world.counts["starts"] += 1
         world.wait_follower(90)

@@ -1,4 +1,4 @@
-"""What two feeds told and what a mirror holds, compared with a projection of the upstream's own tree."""
+"""Compares what two feeds delivered and what a mirror holds with a projection of the upstream's own tree."""
 
 import contextlib
 import datetime
@@ -27,7 +27,7 @@ ORDERS = {"name": "orders", "path": "/orders/{order_id}", "rest": "rest",
 
 
 class FeedState:
-    """The records that a feed has told of, folded by one consumer that goes through whichever gateway answers."""
+    """The records that a feed has delivered, folded by one consumer that goes through whichever gateway answers."""
 
     def __init__(self, name: str, gateways):
         self.name, self._gateways = name, gateways
@@ -93,7 +93,7 @@ class FeedState:
         wait_until(look, f"feed {self.name} to be drained", patience, 0.1)
 
     def compare(self, tree):
-        """What the feed told of must be what the upstream has."""
+        """Asserts that the feed has delivered what the upstream has."""
         if self.wrong:
             raise Violation(self.wrong)
         records = split(tree.get(self.name) if isinstance(tree, dict) else None)[0]

@@ -153,7 +153,7 @@ class World:
             raise Violation(f"{late}\n{self.report()}") from None
 
     def report(self) -> str:
-        """What operators see, and the last lines of the gateways, for a violation's message."""
+        """The status that operators see, and the last lines of the gateways, for a violation's message."""
         try:
             status = self.following.status()
         except (psycopg.Error, AssertionError) as error:
@@ -175,7 +175,7 @@ class World:
         self.gateways[number] = self._serve(self.gateways[number].port)
 
     def revoke(self, closes: bool):
-        """The upstream takes back the login of sessions that listen; the writer's goes on."""
+        """The upstream revokes the login of sessions that listen; the writer's continues."""
         self.standin.call(lambda: self.standin.misbehaviour.run("revoke_auth", self.sessions, closes=closes))
 
     def ready(self):

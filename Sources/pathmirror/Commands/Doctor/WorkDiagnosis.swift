@@ -88,7 +88,7 @@ enum WorkDiagnosis {
                 found.append(
                     .note(
                         "mirrors.paused",
-                        "\(name) is paused, and \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind: the log keeps the entries that it needs",
+                        "\(name) is paused, and lags by \(DatabaseDiagnosis.duration(mirror.lagSeconds)): the log keeps the entries that it needs",
                         fix: "pathmirror mirror resume \(mirror.name) --ns \(mirror.namespace)"))
             } else if mirror.lagSeconds > longLagSeconds {
                 found.append(
