@@ -145,7 +145,8 @@ let package = Package(
         target(
             "Follower",
             [
-                "LogStore", "ClientCore", "WebSocketClient", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto", "JSONText",
+                "LogStore", "ClientCore", "WebSocketClient", "HTTPClient", "Tokens", "Wire", "Tree", "Crypto",
+                "JSONText",
                 "Postgres", "TLS", "Runtime",
             ]),
 
@@ -184,7 +185,7 @@ let package = Package(
             name: "pathmirror-fuzz",
             dependencies: [
                 "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText",
-                "ClientCore", "WebSocketClient",
+                "ClientCore", "WebSocketClient", "Follower",
             ],
             path: "Sources/Fuzz", swiftSettings: settings),
 
