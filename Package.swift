@@ -183,7 +183,7 @@ let package = Package(
             name: "pathmirror-fuzz",
             dependencies: [
                 "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "LogStore", "Mirrors", "Feeds", "JSONText",
-                "ClientCore", "WebSocketClient",
+                "ClientCore", "WebSocketClient", "Follower",
             ],
             path: "Sources/Fuzz", swiftSettings: settings),
 

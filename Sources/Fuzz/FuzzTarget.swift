@@ -42,6 +42,7 @@ struct FuzzTarget: Sendable {
     static let all: [FuzzTarget] = [
         .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
         .claims, .token, .mirror, .feed, .feedPositions, .messageID,
+        .serviceAccount, .accessToken, .followPlan, .upstreamAddress, .follower,
         .encoding, .connection, .serverFrames, .store,
     ]
 }

@@ -285,7 +285,7 @@ struct LargeWorld: Hashable {
         LargeCommitMachine.Ends(namespace: Self.end(namespace), write: Self.end(write))
     }
 
-    private static func end(_ entries: [Entry]) -> LargeCommitMachine.Position {
+    private static func end(_ entries: [Entry]) -> LogPosition {
         LogPosition(seq: Int64(entries.count), batch: entries.last.map { [$0.batch] })
     }
 

@@ -166,7 +166,7 @@ import Tree
             var wrong = [position, position, position, position]
             wrong[0].inside?.batch = Array(repeating: 7, count: 16)
             wrong[1].inside?.batch = nil
-            wrong[2].inside = .init(part: 1_000, lines: 0)
+            wrong[2].inside = .init(batch: position.inside?.batch, part: 1_000, lines: 0)
             wrong[3].seq = 7
             for position in wrong {
                 let slice = engines[0].slice(view(namespace), at: position)

@@ -24,7 +24,8 @@ def shown(value):
     if isinstance(value, Number):
         return f"#{Decimal(value.text):f}"
     if isinstance(value, (int, Decimal)):
-        return f"#{Decimal(value):f}"
+        # In jsonb -0.0 is 0.0, which has a digit more than 0.
+        return f"#{Decimal(value):f}" if value else "#0"
     if isinstance(value, float):
         return f"~{value!r}"
     if isinstance(value, datetime.datetime):
