@@ -2,8 +2,6 @@
 enum LogEventSections {
     /// Parts of messages with the anchor of their section. The first part that a message contains applies.
     private static let anchors: [(part: String, anchor: String)] = [
-        ("the follower", "pathmirrorfollowerdoesnotfollow"), ("the upstream", "pathmirrorfollowerdoesnotfollow"),
-        ("too large for one listen", "pathmirrorfollowerdoesnotfollow"),
         ("LOST ENTRIES that a feed", "pathmirrorentrieslost"), ("LOST ENTRIES that a mirror", "pathmirrorentrieslost"),
         ("DATABASE HAS LOST", "pathmirrorentrieslost"), ("has lost its lease", "pathmirrorgatewaydown"),
         ("without its synchronous standby", "pathmirrorcommitsunanswered"),
@@ -15,8 +13,8 @@ enum LogEventSections {
         ("can't be read from the page file", "a-gateway-ends"), ("the page file", "pathmirrorpagefilefull"),
         ("no page file", "pathmirrortreesovermemory"),
         ("--tree-memory", "pathmirrortreesovermemory"), ("newer version", "a-gateway-does-not-start"),
-        ("another gateway follows the upstream", "a-namespace-does-not-follow"),
-        ("the follower has a problem", "a-namespace-does-not-follow"),
+        ("another gateway follows the upstream", "pathmirrorfollowerdoesnotfollow"),
+        ("the follower has a problem", "pathmirrorfollowerdoesnotfollow"),
         ("the follower has no credential", "the-follower-is-not-authenticated"),
         ("the upstream's rules", "the-upstreams-rules-are-not-adopted"),
         ("too large for one listen", "the-upstreams-tree-is-too-large"),

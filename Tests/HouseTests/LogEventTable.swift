@@ -33,19 +33,6 @@ enum LogEventTable {
             "Finish the [update](../guides/upgrade.md#updates).",
         "commits can't be announced: other gateways find them by polling the heads":
             "Act on `error`. Other gateways follow up to a second later.",
-        "the follower is connected": "None.",
-        "the follower's connection ended": "None: the follower connects again. Often: check `reason`.",
-        "a part is synchronized": "None.",
-        "a part was too large for one listen, and was split":
-            "None. Messages are atomic within each part ([parts](follow.md#parts)).",
-        "the follower renewed its login": "None.",
-        "the follower has no credential": "Check the file of credentials and the token endpoint.",
-        "the follower has a problem": "`state` names the section.",
-        "the upstream behaved irregularly": "None once. Often: report `detail`.",
-        "the upstream's rules were not adopted": "Act on `reason`.",
-        "another gateway follows the upstream, or the namespace no longer follows one":
-            "None after `follow rm`. Otherwise find out why this gateway stopped its heartbeats.",
-        "this gateway follows the upstream": "None.",
         "feeds can't read the log": "Act on `error`. Feeds deliver nothing until the cause is repaired.",
         "a feed's tree could not be stored":
             "None: the gateway tries again. Until then a takeover of the feed takes longer.",

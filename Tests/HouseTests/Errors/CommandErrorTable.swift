@@ -151,7 +151,6 @@ enum CommandErrorTable {
                 "mirror_pruned", "Retention removed entries that the mirror has not read.",
                 "`pathmirror replay mirror` rebuilds it."
             ),
-            "stopped": ("mirror_stopped", "The work was interrupted.", "Run the command again."),
             "unknownMirror": (
                 "mirror_unknown", "The namespace has no mirror of this name.", "`pathmirror mirror ls` lists them."
             ),

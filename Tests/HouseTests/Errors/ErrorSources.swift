@@ -48,7 +48,6 @@ enum ErrorSources {
             .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
             .init(status: "503", file: "Sources/Gateway/Shared/Responder.swift", code: "publicText(error"):
                 engine + ["The database is unavailable. Try again later."],
-            .init(status: "405", file: "Sources/Gateway/Shared/Responder.swift", code: "error.description"): readOnly,
             .init(
                 status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
                 code: "error.description"): readOnly,
@@ -70,12 +69,6 @@ enum ErrorSources {
                 code: "error.description"): texts(
                     ["outcomeUnknown"], of: "description", of: "EngineError",
                     in: "Sources/Engine/Common/EngineError.swift"),
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
-                code: "error.description"): readOnly,
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
-                code: "EngineError.readOnly.description"): readOnly,
             .init(
                 status: "unavailable", file: "Sources/Gateway/Realtime/RealtimeSession.swift",
                 code: "RESTError.tooManyRequests.message"): ["Too many requests"],
