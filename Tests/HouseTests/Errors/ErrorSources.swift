@@ -49,6 +49,12 @@ enum ErrorSources {
             .init(status: "503", file: "Sources/Gateway/Shared/Responder.swift", code: "publicText(error"):
                 engine + ["The database is unavailable. Try again later."],
             .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
+                code: "error.description"): readOnly,
+            .init(
+                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
+                code: "EngineError.readOnly.description"): readOnly,
+            .init(
                 status: "failure", file: "Sources/Gateway/Realtime/RealtimeSession+Listens.swift",
                 code: "RESTError.missingIndex(query.index,at:path.message"): [
                     "Index not defined, add \".indexOn\": \"…\", for path \"…\", to the rules"
@@ -63,12 +69,6 @@ enum ErrorSources {
                 code: "error.description"): texts(
                     ["outcomeUnknown"], of: "description", of: "EngineError",
                     in: "Sources/Engine/Common/EngineError.swift"),
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Writes.swift",
-                code: "error.description"): readOnly,
-            .init(
-                status: "read_only", file: "Sources/Gateway/Realtime/RealtimeSession+Disconnect.swift",
-                code: "EngineError.readOnly.description"): readOnly,
             .init(
                 status: "unavailable", file: "Sources/Gateway/Realtime/RealtimeSession.swift",
                 code: "RESTError.tooManyRequests.message"): ["Too many requests"],

@@ -33,7 +33,8 @@ enum RealtimeErrorTable {
                 ErrorRow(
                     "namespace_follows",
                     "The namespace follows an upstream database and is read-only. Write to the upstream.",
-                    cause: "The namespace [follows](follow.md#read-only-namespaces) another database. Nothing was written.",
+                    cause:
+                        "The namespace [follows](follow.md#read-only-namespaces) another database. Nothing was written.",
                     fix: "Write to the upstream, or end following: `pathmirror follow rm`."),
                 ErrorRow(
                     "service_unavailable", "The service is unavailable. Try again later.",
