@@ -167,7 +167,7 @@ import Tree
             wrong[0].inside?.batch = Array(repeating: 7, count: 16)
             wrong[1].inside?.batch = nil
             wrong[2].inside = .init(batch: position.inside?.batch, part: 1_000, lines: 0)
-            wrong[3].seq = 7
+            wrong[3].entry = LogPosition(seq: 7, batch: position.entry.batch)
             for position in wrong {
                 let slice = engines[0].slice(view(namespace), at: position)
                 #expect(throws: LogReadError.otherHistory(head: 9)) { try slice.get() }
