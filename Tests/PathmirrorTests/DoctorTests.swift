@@ -414,7 +414,7 @@ import Testing
             ])
         let paused = WorkDiagnosis.findings(facts, hasRulesFile: true).filter { $0.check == "mirrors.paused" }
         #expect(paused.map(\.level) == [.note])
-        #expect(paused.first?.what.hasPrefix("mirror n of shop is paused, and 2 h behind") == true)
+        #expect(paused.first?.what.hasPrefix("mirror n of shop is paused, and lags by 2 h") == true)
         // The suggested commands exist, and accept their arguments.
         for fix in (found + paused).compactMap(\.fix) where fix.hasPrefix("pathmirror ") {
             let words = fix.split(separator: " ").dropFirst().map(String.init)

@@ -32,7 +32,7 @@ def start(scratch, logs):
 
 @pytest.fixture
 def account(upstream, scratch):
-    """A service account's file that the stand-in accepts; `dev` refuses relative names of other folders."""
+    """A service account's file that the stand-in accepts."""
     return upstream.credentials(scratch / "account.json")
 
 
@@ -64,8 +64,8 @@ def test_one_command_follows_and_a_restart_continues(start, upstream, account, s
     assert gateway.rest.value("other", ns="free") is None and gateway.rest.set("x", 1, ns="free")
     upstream.put("orders/k2", {"total": 7})
     equals(gateway, {**SHOP, "orders": {"k1": {"total": 5}, "k2": {"total": 7}}})
-    status = cli.succeeds("follow", "status", "--data", scratch / "data")
-    assert "default: following" in status, status
+    # Gateways report once a second.
+    wait_until(lambda: "default: following" in cli.succeeds("follow", "status", "--data", scratch / "data"), "the status", PATIENT, 0.1)
     assert gateway.stop() == 0
     # It continues with the same upstream, with or without the options, and needs no new check.
     upstream.put("orders/k1", None)
