@@ -1,3 +1,5 @@
+import Runtime
+
 /// The parsers of what comes from an upstream or from an operator's files, for programs that test them.
 package enum FollowParsers {
     /// The e-mail address and the token endpoint of a service account's file; the reason why it is none.
