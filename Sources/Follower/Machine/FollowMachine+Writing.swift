@@ -40,11 +40,13 @@ extension FollowMachine {
 
     /// Accepts the outcome of a submitted write.
     mutating func answered(_ number: Int64, _ outcome: FollowOutcome, now: Int64) {
-        guard let index = unanswered.firstIndex(where: { $0.number == number }) else { return }
+        guard let index = unanswered.firstIndex(where: { $0.number == number }) else {
+            guard let index = abandoned.firstIndex(where: { $0.number == number }) else { return }
+            landed(abandoned.remove(at: index))
+            return readPositionIfNeeded()
+        }
         let write = unanswered[index]
-        inFlight -= 1
-        bytesInFlight -= write.byteCount
-        if write.operation == .resync { resyncsInFlight -= 1 }
+        landed(write)
         switch outcome {
         case .committed(let seq):
             unanswered.remove(at: index)
@@ -56,16 +58,27 @@ extension FollowMachine {
         case .refused(let reason):
             isRecovering = true
             // The write can never be applied; everything after it would be applied to another tree.
+            abandoned += unanswered[(index + 1)...]
             unanswered.removeSubrange(index...)
             violation("The namespace can't store a message for \(write.path): \(reason)", now: now)
         case .failed(let reason):
             isRecovering = true
             enter(.databaseAway(reason: reason))
         }
-        if isRecovering, inFlight == 0, !isReadingPosition {
-            isReadingPosition = true
-            effects.append(.readPosition)
-        }
+        readPositionIfNeeded()
+    }
+
+    /// Counts the outcome of a write.
+    private mutating func landed(_ write: FollowWrite) {
+        inFlight -= 1
+        bytesInFlight -= write.byteCount
+        if write.operation == .resync { resyncsInFlight -= 1 }
+    }
+
+    private mutating func readPositionIfNeeded() {
+        guard isRecovering, inFlight == 0, !isReadingPosition else { return }
+        isReadingPosition = true
+        effects.append(.readPosition)
     }
 
     private mutating func committed(_ write: FollowWrite, _ seq: Int64?, now: Int64) {
@@ -83,6 +96,7 @@ extension FollowMachine {
         guard isReadingPosition else { return }
         isReadingPosition = false
         isRecovering = false
+        abandoned = []
         for write in unanswered where write.number <= position { committed(write, nil, now: now) }
         // A refused message leaves a gap in the numbers: the next one follows the position.
         lastNumber = position

@@ -78,7 +78,7 @@ public struct UpstreamAddress: Sendable, Equatable, CustomStringConvertible {
         }
         let labels = host.split(separator: ".")
         let isNumeric = host.contains(":") || labels.allSatisfy { UInt8($0) != nil }
-        guard labels.count >= 3, !isNumeric else {
+        guard labels.count >= 3, !isNumeric, labels[0].utf8.count <= 64 else {
             throw .invalidUpstream("it names no database: add ?ns=NAME")
         }
         return String(labels[0])
