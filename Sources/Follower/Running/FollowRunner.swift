@@ -71,6 +71,8 @@ struct FollowLoop {
     private var status: FollowStatus
     /// Events that were taken and can't be handled yet.
     private var held: ArraySlice<(event: TransportEvent, number: ConnectionNumber)> = []
+    /// The time at which a living connection's token is requested again, after a failure.
+    private var tokenRetryAt: Milliseconds?
     private var isRootAsked = false
     private var rootRetryAt: Milliseconds?
     private var isEstimating = false
@@ -129,7 +131,7 @@ struct FollowLoop {
         if !held.isEmpty, !machine.isBlocked { return 0 }
         var next = machine.deadline
         if machine.isBlocked { next = min(next ?? .max, now + 5_000) }
-        if let rootRetryAt { next = min(next ?? .max, rootRetryAt) }
+        for time in [rootRetryAt, tokenRetryAt] { if let time { next = min(next ?? .max, time) } }
         return next.map { max(0, $0 - now) }
     }
 
@@ -144,6 +146,10 @@ struct FollowLoop {
         }
         if machine.isBlocked, let next = held.first { machine.heldBack(next.number, now: now) }
         machine.timePassed(now: now)
+        if let time = tokenRetryAt, now >= time {
+            tokenRetryAt = nil
+            requests.add(.token(isForced: true))
+        }
     }
 
     private mutating func handle(_ event: TransportEvent, _ number: ConnectionNumber) {
@@ -163,8 +169,13 @@ struct FollowLoop {
 
     private mutating func handle(_ result: FollowInbox.Result, now: Int64) {
         switch result {
-        case .token(let credential): machine.tokenFound(credential.map { AuthRequest($0) }, now: now)
-        case .tokenFailed(let reason): machine.tokenFailed(reason, now: now)
+        case .token(let credential):
+            tokenRetryAt = nil
+            machine.tokenFound(credential.map { AuthRequest($0) }, now: now)
+        case .tokenFailed(let reason):
+            machine.tokenFailed(reason, now: now)
+            // The connection continues with its present token until the upstream ends it.
+            tokenRetryAt = machine.connection.isConnected ? now + setup.tools.times.longestRetry : nil
         case .rules(let source): adopt(source, now: now)
         case .rulesFailed(let reason): note(rules: "The upstream's rules can't be read: \(reason)")
         case .keys(let part, let keys): machine.keysFound(part, keys, now: now)
