@@ -49,6 +49,21 @@ enum LogEventTable {
         "the progress of feeds can't be stored":
             "Act on `error`. After a restart messages since then are delivered again.",
         "the last progress of feeds was not stored": "None: some messages are delivered again.",
+        "the follower is connected": "None.",
+        "the follower's connection ended": "None once: the gateway connects again. Often: act on `reason`.",
+        "a part is synchronized": "None.",
+        "a part was too large for one listen, and was split":
+            "None. Order and atomicity then hold within each part; `pathmirror follow status` shows the number of parts.",
+        "the follower renewed its login": "None.",
+        "the follower has no credential":
+            "Act on `reason`: the file of credentials, the token endpoint, or the clock of the gateway.",
+        "the follower has a problem": "Act on `reason`; `pathmirror follow status` shows it too.",
+        "the upstream behaved irregularly":
+            "None. Report it with `detail` if the namespace differs afterwards (`pathmirror follow verify`).",
+        "the upstream's rules were not adopted": "Follow with `--keep-rules`, and set rules of your own.",
+        "this gateway follows the upstream": "None.",
+        "another gateway follows the upstream, or the namespace no longer follows one":
+            "None, if the gateway was restarted or `follow rm` was run. Often: find out what stops the gateways.",
         "keys fetched": "None.",
         "the issuer's keys can't be fetched":
             "Make `--jwks-url` reachable from here. The gateway checks tokens with the last keys while these are valid.",
