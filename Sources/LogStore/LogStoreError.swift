@@ -53,6 +53,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
 
     public var description: String {
         switch self {
+        case .database(let error) where error.sqlState == SchemaErrorCode.following.rawValue:
+            LogStoreError.followsUpstream.description
         case .database(let error): "\(error)"
         case .followsUpstream:
             """

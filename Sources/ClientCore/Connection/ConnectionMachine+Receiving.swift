@@ -72,7 +72,13 @@ extension ConnectionMachine {
         connection?.serverTime = hello.timestamp
         connection?.isExtended = hello.isExtended
         if hello.version != "5" { note("the server speaks version \(hello.version) of the protocol") }
-        if settings.followsGreeting, let next = ServerAddress(hello.host, isSecure: settings.isSecure) { server = next }
+        if settings.followsGreeting, let next = ServerAddress(hello.host, isSecure: settings.isSecure) {
+            if settings.accepts(next.host) {
+                server = next
+            } else {
+                note("the greeting names a host outside of the server's domain")
+            }
+        }
         phase = .signingIn(since: now)
         effects.append(.report(.connected(serverTime: hello.timestamp)))
         if let token = login.appCheckToken { send(.appCheck(token: token), as: .appCheck, now: now) }
@@ -83,6 +89,9 @@ extension ConnectionMachine {
     private mutating func sendElsewhere(_ host: String, now: Int64) {
         guard let next = ServerAddress(host, isSecure: settings.isSecure) else {
             return fail("a redirect to the invalid host \(host)", now: now)
+        }
+        guard settings.accepts(next.host) else {
+            return fail("a redirect to \(host), outside of the server's domain", now: now)
         }
         // A greeting alone does not end the sequence of redirects: a server that greets and redirects at once could
         // otherwise redirect the client forever.

@@ -42,8 +42,18 @@ public struct ConnectionSettings: Sendable, Equatable {
     public var maxBytesInFlight = 8 << 20
     /// Whether the next connections use the host that the server's greeting names.
     public var followsGreeting = false
+    /// The domain of the hosts to which the server may send the client, in addition to the configured host; nil for any
+    /// host. The client signs in there.
+    public var redirectDomain: String?
     /// Whether the client asks the server for the gateway's extension. Other servers ignore the request.
     public var asksForExtension = true
+
+    /// Whether the client connects to a host that the server names.
+    func accepts(_ host: String) -> Bool {
+        guard let redirectDomain else { return true }
+        let host = host.lowercased()
+        return host == self.host || (!redirectDomain.isEmpty && host.hasSuffix("." + redirectDomain))
+    }
 
     public init(host: String, port: UInt16, isSecure: Bool, namespace: String) {
         self.host = host

@@ -32,6 +32,7 @@ final class UpstreamSession {
     /// The end of the credential in seconds since 1970, if the upstream has reported it.
     private(set) var expires: Int64?
     private(set) var isClosed = false
+    private var isAnonymous = false
 
     /// - Parameter check: throws if the command was interrupted. Called at least once a second.
     init(
@@ -43,7 +44,10 @@ final class UpstreamSession {
         self.transport = transport
         self.check = check
         var settings = FollowSettings(address, FollowTimes()).connection
-        if !renews { settings.renewalMargin = Int64.min / 2 }
+        if !renews {
+            settings.renewalMargin = Int64.min / 2
+            settings.shortTokenLife = 0
+        }
         machine = ConnectionMachine(settings, seed: UInt64.random(in: 0...UInt64.max))
     }
 
@@ -58,6 +62,8 @@ final class UpstreamSession {
                 self.expires = answer?.expires
                 return true
             case .signedOut: return true
+            // Without a credential there is no login.
+            case .connected: return self.isAnonymous
             default: return false
             }
         }
@@ -160,7 +166,9 @@ final class UpstreamSession {
     private func provideToken(_ isForced: Bool) {
         let now = Clock.monotonicMilliseconds
         do {
-            machine.tokenProvided(try tokens.credential(isForced: isForced).map { AuthRequest($0) }, now: now)
+            let credential = try tokens.credential(isForced: isForced)
+            isAnonymous = credential == nil
+            machine.tokenProvided(credential.map { AuthRequest($0) }, now: now)
         } catch {
             failure = "\(error)"
             machine.tokenFailed(reason: "\(error)", now: now)

@@ -47,8 +47,8 @@ final class FollowRequests: Sendable {
             case .some(.some(let job)): execute(job, &tokens)
             case .some(nil): return
             case nil:
-                readRules(&tokens)
-                nextRules = Clock.monotonicMilliseconds + setup.tools.times.rulesPoll
+                let pause = setup.tools.times.rulesPoll
+                nextRules = Clock.monotonicMilliseconds + (readRules(&tokens) ? pause : max(1, pause / 10))
             }
         }
     }
@@ -77,13 +77,16 @@ final class FollowRequests: Sendable {
         inbox.add(.received(rest.receivedBytes))
     }
 
-    private func readRules(_ tokens: inout TokenSource) {
+    /// Returns whether the upstream answered.
+    private func readRules(_ tokens: inout TokenSource) -> Bool {
         var rest = UpstreamREST(setup.upstream, requests)
+        defer { inbox.add(.received(rest.receivedBytes)) }
         do {
             inbox.add(.rules(try rest.rules(try tokens.credential(isForced: false))))
+            return true
         } catch {
             inbox.add(.rulesFailed("\(error)"))
+            return false
         }
-        inbox.add(.received(rest.receivedBytes))
     }
 }

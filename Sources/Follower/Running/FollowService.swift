@@ -150,26 +150,21 @@ final class FollowSupervisor: Sendable {
         GatewayHeartbeat(gateway: "\(record.namespaceID) \(fence)", heartbeat: record.heartbeat, seenAt: "")
     }
 
-    /// Reports the status of the followers that run here, and ends those that have lost their claim or are paused.
+    /// Reports the status of the followers that run here, and ends those that are paused or have lost their claim.
     private func keep(_ records: [FollowRecord], _ connection: LogConnection) throws {
         let byID = Dictionary(uniqueKeysWithValues: records.map { ($0.namespaceID, $0) })
         for (id, runner) in running.withLock({ $0 }) {
             let fence = runner.setup.fence
+            // A pause takes the claim away.
+            if byID[id]?.isPaused == true {
+                end(id)
+                continue
+            }
             guard let record = byID[id], record.fence == fence else {
                 logger.warning(
                     "another gateway follows the upstream, or the namespace no longer follows one",
                     [("namespace", runner.setup.namespace)])
                 end(id)
-                continue
-            }
-            if record.isPaused {
-                end(id)
-                var status = runner.status
-                status.state = FollowState.paused.name
-                status.message = nil
-                status.connectedSince = nil
-                _ = try connection.reportFollow(id, fence: fence, status)
-                _ = try connection.releaseFollow(id, fence: fence)
                 continue
             }
             if runner.wantsPosition {

@@ -63,6 +63,7 @@ extension FollowSettings {
         var connection = ConnectionSettings(
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
         connection.followsGreeting = true
+        connection.redirectDomain = address.domain
         connection.asksForExtension = false
         connection.retryFactor = 1.3
         connection.renewalMargin = 300_000

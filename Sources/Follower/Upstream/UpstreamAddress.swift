@@ -90,6 +90,13 @@ public struct UpstreamAddress: Sendable, Equatable, CustomStringConvertible {
         return "\(isSecure ? "https" : "http")://\(name)" + (port == (isSecure ? 443 : 80) ? "" : ":\(port)")
     }
 
+    /// The domain of the upstream's other hosts, to which it may redirect; empty if there is none.
+    var domain: String {
+        let labels = host.split(separator: ".").dropFirst()
+        guard labels.count >= 2, !host.contains(":"), labels.last?.contains(where: \.isLetter) == true else { return "" }
+        return labels.joined(separator: ".")
+    }
+
     /// The address as a URL that this type parses. It contains no secret.
     public var description: String { "\(origin)/?ns=\(namespace)" }
 

@@ -105,10 +105,7 @@ struct UpstreamREST {
     static func mayReceiveCredential(_ next: ClientURL, from address: UpstreamAddress) -> Bool {
         guard next.scheme == "https" || (next.scheme == "http" && !address.isSecure) else { return false }
         if next.host == address.host { return true }
-        let domain = address.host.split(separator: ".").dropFirst()
-        guard domain.count >= 2, !address.host.contains(":"), domain.last?.contains(where: \.isLetter) == true
-        else { return false }
-        return next.host.hasSuffix("." + domain.joined(separator: "."))
+        return !address.domain.isEmpty && next.host.hasSuffix("." + address.domain)
     }
 
     private static func reason(_ response: ClientResponse) -> String {

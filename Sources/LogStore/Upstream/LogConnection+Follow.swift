@@ -59,7 +59,11 @@ extension LogConnection {
     /// Pauses following or resumes it. Returns false if the namespace does not follow.
     public func setFollowPaused(_ namespace: Int64, _ isPaused: Bool) throws(LogStoreError) -> Bool {
         try changesFollow(
-            "update pathmirror.follow set is_paused = $2 where namespace_id = $1", [.int8(namespace), .bool(isPaused)])
+            """
+            update pathmirror.follow
+            set is_paused = $2, fence = case when $2 then null else fence end, gateway = case when $2 then null else gateway end
+            where namespace_id = $1
+            """, [.int8(namespace), .bool(isPaused)])
     }
 
     /// Makes a gateway the only one that may commit upstream messages, and sets the position to 0.

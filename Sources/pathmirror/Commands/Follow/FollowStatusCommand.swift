@@ -29,7 +29,7 @@ struct FollowStatusCommand: Command {
         }
         if let record = records.first(where: { FollowStanding($0).isProblem }) {
             throw CommandFailure(
-                "Namespace \"\(record.namespace)\" does not follow: \(FollowStanding(record).message ?? "see above").")
+                "Namespace \"\(record.namespace)\" does not follow: \(FollowStanding(record).message ?? "see above.")")
         }
     }
 
@@ -75,6 +75,9 @@ struct FollowStatusCommand: Command {
 
 /// The state of a follower as a command sees it.
 struct FollowStanding {
+    /// The time in which a gateway claims a new namespace.
+    private static let startMilliseconds: Int64 = 10_000
+
     let name: String
     let message: String?
     /// Whether an administrator has to act, or nothing works on the namespace.
@@ -83,9 +86,11 @@ struct FollowStanding {
     init(_ record: FollowRecord) {
         if record.isPaused {
             (name, message, isProblem) = ("paused", nil, false)
+        } else if record.fence == nil, Clock.unixMilliseconds - record.createdAt < Self.startMilliseconds {
+            (name, message, isProblem) = ("starting", nil, false)
         } else if record.fence == nil {
             name = "not running"
-            message = "no gateway follows it: start a gateway on this database"
+            message = "No gateway follows it: start a gateway on this database."
             isProblem = true
         } else {
             name = record.status.state
