@@ -14,7 +14,8 @@ import Testing
         #expect(
             groups == [
                 "dev", "serve", "migrate", "import", "export", "log", "replay", "diff", "rules", "token", "mirror",
-                "feed", "follow", "retention", "namespace", "database", "doctor", "help", "completions", "man", "version",
+                "feed", "follow", "retention", "namespace", "database", "doctor", "help", "completions", "man",
+                "version",
             ])
     }
 

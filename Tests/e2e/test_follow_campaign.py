@@ -37,7 +37,7 @@ def notices(work, *words):
 
 
 def a_lie(world):
-    """The follower is told of a leaf that the upstream does not have."""
+    """The upstream sends the follower a leaf that it does not have."""
     world.standin.do("lie", path="orders/lie", data=1, only=NS)
     notices(lambda: world.settle(3), "to be the upstream's")
     world.standin.put("orders/lie", 1, NS)
@@ -47,7 +47,7 @@ def a_lie(world):
 
 
 def a_lost_message(world):
-    """The next message goes on from a tree that the upstream never had."""
+    """The next message changes a tree that the upstream never had."""
     world.standin.set(lost_pushes=1)
     world.standin.put("orders/lost", 1, NS)
     world.standin.put("orders/next", 1, NS)
@@ -105,7 +105,7 @@ def a_feed_with_a_stale_record(world):
 
 
 def skip_log(world):
-    """Goes on judging behind a mistake that the log will always have."""
+    """Judges the entries after a mistake that the log will always have."""
     list(world.log.entries())
     world.judge.at, world.judge.digest = len(world.history.hashes) - 1, world.history.hashes[-1]
     world.settle()

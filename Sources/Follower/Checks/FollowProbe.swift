@@ -54,7 +54,8 @@ public struct FollowProbe {
         try report(try size(credential))
         try report(try hashes(credential))
         try report(writes ? try arrival(credential) : Self.notTried("one write", "add --write to try it"))
-        try report(untilExpiry ? try expiry() : Self.notTried("expiry", "add --until-expiry; it takes the life of the token"))
+        try report(
+            untilExpiry ? try expiry() : Self.notTried("expiry", "add --until-expiry; it takes the life of the token"))
         receivedBytes += rest.receivedBytes
     }
 
@@ -86,7 +87,9 @@ public struct FollowProbe {
             let size = try rest.rules(credential).count
             return Fact(name: "rules", text: "the account may read the rules (\(size) bytes)", isGood: true)
         } catch {
-            return Fact(name: "rules", text: "the account can't read the rules, so --keep-rules is needed: \(error)", isGood: false)
+            return Fact(
+                name: "rules", text: "the account can't read the rules, so --keep-rules is needed: \(error)",
+                isGood: false)
         }
     }
 
@@ -96,7 +99,8 @@ public struct FollowProbe {
         rest = walk.rest
         return Fact(
             name: "size",
-            text: "about \(bytes) bytes, which the first load receives once; 'follow status' then shows whether one listen "
+            text:
+                "about \(bytes) bytes, which the first load receives once; 'follow status' then shows whether one listen "
                 + "was enough", isGood: true)
     }
 
@@ -119,7 +123,8 @@ public struct FollowProbe {
         let isGood = again.value.hash == answer.value.hash && again.receivedBytes < answer.receivedBytes / 2
         return Fact(
             name: "compound hashes",
-            text: "a second listen with one changed leaf received \(again.receivedBytes) of \(answer.receivedBytes) bytes"
+            text:
+                "a second listen with one changed leaf received \(again.receivedBytes) of \(answer.receivedBytes) bytes"
                 + (isGood ? "" : ": reconnects load everything again"), isGood: isGood)
     }
 
@@ -166,7 +171,8 @@ public struct FollowProbe {
         try rest.update(Path([key]), "null", credential)
         return Fact(
             name: "one write",
-            text: "an update of two paths arrived as \(merges) merges and \(data) replacements", isGood: merges == 1 && data == 0)
+            text: "an update of two paths arrived as \(merges) merges and \(data) replacements",
+            isGood: merges == 1 && data == 0)
     }
 
     /// Waits until the upstream ends a connection whose credential was not renewed.

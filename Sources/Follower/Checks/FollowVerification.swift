@@ -1,5 +1,5 @@
-public import LogStore
 import ClientCore
+public import LogStore
 public import Runtime
 public import Tree
 

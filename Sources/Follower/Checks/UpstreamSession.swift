@@ -70,7 +70,9 @@ final class UpstreamSession {
     }
 
     /// Listens at a part, with the hashes of a tree, until the upstream has answered. The listen stays.
-    func listen(_ part: FollowPart, from root: Node, tag: Int64 = 1, milliseconds: Milliseconds = 600_000) throws -> Answer {
+    func listen(_ part: FollowPart, from root: Node, tag: Int64 = 1, milliseconds: Milliseconds = 600_000) throws
+        -> Answer
+    {
         let (received, sent) = (receivedBytes, sentBytes)
         let view = part.view(of: root)
         var value = view
@@ -194,7 +196,9 @@ extension FollowPart {
     func apply(_ report: ConnectionReport, to value: inout Node) -> Bool {
         switch report {
         case .changed(.put(let place, let node), _, _):
-            if isRange, place == path { value = node } else {
+            if isRange, place == path {
+                value = node
+            } else {
                 value = value.replacing(place.dropFirst(path.depth), with: node)
             }
         case .changed(.patch(let base, let changes), _, _):

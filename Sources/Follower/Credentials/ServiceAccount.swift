@@ -11,7 +11,8 @@ struct ServiceAccount: Sendable {
     private let key: Secret<RSAPrivateKey>
 
     /// The scopes of a token that may read and write a Realtime Database.
-    static let scopes = "https://www.googleapis.com/auth/firebase.database https://www.googleapis.com/auth/userinfo.email"
+    static let scopes =
+        "https://www.googleapis.com/auth/firebase.database https://www.googleapis.com/auth/userinfo.email"
     /// The lifetime of an assertion in seconds, the longest that Google accepts.
     static let assertionSeconds: Int64 = 3_600
 

@@ -125,10 +125,13 @@ public enum FollowState: Sendable, Equatable {
             "\(Self.sentence(reason)) Grant the account roles/firebasedatabase.viewer, or let the upstream's rules read the root."
         case .shutDown(let reason):
             "The upstream asked its clients not to connect again (\(reason)). Check the project and the database's location."
-        case .invalid(let reason): "\(Self.sentence(reason)) The gateway connects again later, and then compares everything."
+        case .invalid(let reason):
+            "\(Self.sentence(reason)) The gateway connects again later, and then compares everything."
         case .tooLarge(let reason): "\(Self.sentence(reason)) Move the value to smaller children in the upstream."
-        case .overBudget(let reason): "\(Self.sentence(reason)) Raise --max-bytes-per-day, or wait for the next day (UTC)."
-        case .databaseAway(let reason): "\(Self.sentence(reason)) The gateway continues by itself once PostgreSQL commits."
+        case .overBudget(let reason):
+            "\(Self.sentence(reason)) Raise --max-bytes-per-day, or wait for the next day (UTC)."
+        case .databaseAway(let reason):
+            "\(Self.sentence(reason)) The gateway continues by itself once PostgreSQL commits."
         }
     }
 

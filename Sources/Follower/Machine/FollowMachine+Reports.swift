@@ -179,6 +179,7 @@ extension String {
     /// (reference: upstream-facts, "payload too large").
     var blamesSize: Bool {
         let text = lowercased()
-        return text.contains("payload") || text.contains("too large") || text.contains("too big") || text.contains("too_big")
+        return text.contains("payload") || text.contains("too large") || text.contains("too big")
+            || text.contains("too_big")
     }
 }

@@ -105,7 +105,11 @@ extension FollowMachine {
         for write in again {
             submit(write.operation, write.path, write.content, byteCount: write.byteCount, now: write.receivedAt)
         }
-        if connection.isConnected { updateState() } else if resumesAt == nil { enter(.waiting(reason: "The connection ended")) }
+        if connection.isConnected {
+            updateState()
+        } else if resumesAt == nil {
+            enter(.waiting(reason: "The connection ended"))
+        }
     }
 
     // MARK: The committed tree

@@ -43,7 +43,7 @@ struct FollowMachine: Sendable {
     var lastNumber: Int64 = 0
     /// Submitted writes without a committed outcome, in order.
     var unanswered: [FollowWrite] = []
-    /// Writes behind a refused one, which are not submitted again. Their outcomes are still awaited.
+    /// Writes after a refused one, which are not submitted again. Their outcomes are still awaited.
     var abandoned: [FollowWrite] = []
     /// The number of submitted writes whose outcome has not arrived, and their bytes.
     var inFlight = 0

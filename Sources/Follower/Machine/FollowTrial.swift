@@ -97,7 +97,7 @@ package struct FollowTrial {
 
     // MARK: The namespace
 
-    /// Ends all submitted writes: the first one with an outcome, and those behind it as the database would.
+    /// Ends all submitted writes: the first one with an outcome, and those after it as the database would.
     package mutating func answer(_ outcome: Outcome) {
         var outcome = outcome
         let writes = queue

@@ -49,8 +49,9 @@ final class FollowInbox: Sendable {
     ///   - withEvents: whether events of the transport end the wait, and are taken.
     func take(milliseconds: Milliseconds?, withEvents: Bool) -> Content {
         let taken = state.wait(milliseconds: milliseconds) { content -> Content? in
-            guard content.isStopping || !content.outcomes.isEmpty || !content.results.isEmpty
-                || (withEvents && !content.events.isEmpty)
+            guard
+                content.isStopping || !content.outcomes.isEmpty || !content.results.isEmpty
+                    || (withEvents && !content.events.isEmpty)
             else { return nil }
             var taken = content
             if withEvents { content.events = [] } else { taken.events = [] }

@@ -93,7 +93,8 @@ struct FollowLoop {
         before = setup.status
         logger = setup.logger.adding([("namespace", setup.namespace)])
         machine = FollowMachine(
-            FollowSettings(setup.upstream, setup.tools.times), plan: setup.status.parts.flatMap { FollowPlan(stored: $0) } ?? FollowPlan(),
+            FollowSettings(setup.upstream, setup.tools.times),
+            plan: setup.status.parts.flatMap { FollowPlan(stored: $0) } ?? FollowPlan(),
             seed: UInt64.random(in: 0...UInt64.max))
     }
 
@@ -120,7 +121,9 @@ struct FollowLoop {
 
     private mutating func begin() {
         let now = Clock.monotonicMilliseconds
-        if let reason = budgetReason(adding: 0) { machine.exceedBudget(reason, until: now + untilTomorrow, now: now) } else {
+        if let reason = budgetReason(adding: 0) {
+            machine.exceedBudget(reason, until: now + untilTomorrow, now: now)
+        } else {
             machine.start(now: now)
         }
     }
@@ -184,7 +187,8 @@ struct FollowLoop {
             isEstimating = false
             if let reason = budgetReason(adding: bytes ?? 0) {
                 machine.exceedBudget(
-                    "The first load is estimated at \(bytes ?? 0) bytes. \(reason)", until: now + untilTomorrow, now: now)
+                    "The first load is estimated at \(bytes ?? 0) bytes. \(reason)", until: now + untilTomorrow,
+                    now: now)
             } else {
                 begin()
             }
@@ -243,7 +247,9 @@ struct FollowLoop {
             }
         }
         let now = Clock.monotonicMilliseconds
-        guard machine.wantsRoot, machine.inFlight == 0, !isRootAsked, rootRetryAt.map({ $0 <= now }) ?? true else { return }
+        guard machine.wantsRoot, machine.inFlight == 0, !isRootAsked, rootRetryAt.map({ $0 <= now }) ?? true else {
+            return
+        }
         isRootAsked = true
         rootRetryAt = nil
         setup.target.withRoot { [inbox] result in inbox.add(.root(result)) }

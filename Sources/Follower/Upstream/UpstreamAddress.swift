@@ -93,7 +93,9 @@ public struct UpstreamAddress: Sendable, Equatable, CustomStringConvertible {
     /// The domain of the upstream's other hosts, to which it may redirect; empty if there is none.
     var domain: String {
         let labels = host.split(separator: ".").dropFirst()
-        guard labels.count >= 2, !host.contains(":"), labels.last?.contains(where: \.isLetter) == true else { return "" }
+        guard labels.count >= 2, !host.contains(":"), labels.last?.contains(where: \.isLetter) == true else {
+            return ""
+        }
         return labels.joined(separator: ".")
     }
 

@@ -1,5 +1,4 @@
 internal import HTTPClient
-
 internal import Runtime
 internal import Tree
 internal import Wire

@@ -107,7 +107,11 @@ struct ModelFollower {
         for _ in 0..<100_000 {
             if isQuiet { return }
             if deliver() { continue }
-            if !queue.isEmpty || asksForPosition || asked != nil || machine.wantsRoot { commit(atMost: 100) } else { passTime() }
+            if !queue.isEmpty || asksForPosition || asked != nil || machine.wantsRoot {
+                commit(atMost: 100)
+            } else {
+                passTime()
+            }
         }
     }
 

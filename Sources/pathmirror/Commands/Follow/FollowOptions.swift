@@ -8,7 +8,8 @@ enum FollowOptions {
         "upstream", "URL", "the database to follow, such as https://PROJECT-default-rtdb.firebaseio.com")
     static let credentials = OptionSpecification(
         "credentials", "FILE",
-        "a service account's JSON file, or a file with a token or a database secret; \"owner\" for an emulator; \"none\"")
+        "a service account's JSON file, or a file with a token or a database secret; \"owner\" for an emulator; \"none\""
+    )
 
     static func address(_ arguments: ParsedArguments) throws -> UpstreamAddress {
         guard let text = arguments[upstream.name] else { throw UsageError("--upstream is needed.") }
@@ -36,7 +37,8 @@ enum FollowOptions {
         let name = try NamespaceOptions.name(arguments)
         guard let record = try connection.follow(name) else {
             guard try connection.namespace(named: name) != nil else { throw LogStoreError.unknownNamespace(name) }
-            throw CommandFailure("Namespace \"\(name)\" follows no upstream. 'pathmirror follow status' lists those that do.")
+            throw CommandFailure(
+                "Namespace \"\(name)\" follows no upstream. 'pathmirror follow status' lists those that do.")
         }
         return record
     }

@@ -8,7 +8,8 @@ struct FollowProbeCommand: Command {
         options: [
             FollowOptions.upstream, FollowOptions.credentials,
             .init("write", nil, "also writes two small values at a new key of the root, and removes them again"),
-            .init("until-expiry", nil, "also waits until the upstream ends a connection whose token has expired"), .json,
+            .init("until-expiry", nil, "also waits until the upstream ends a connection whose token has expired"),
+            .json,
         ],
         notes: [
             "Without --write, the probe only reads. It reads little: a few shallow listings and one value of at most 256 kB, twice."
@@ -30,7 +31,8 @@ struct FollowProbeCommand: Command {
                     ]).line)
             }
             if arguments.has("json") {
-                console.write(JSONOutput.object(["name": .text("cost"), "receivedBytes": .number(probe.receivedBytes)]).line)
+                console.write(
+                    JSONOutput.object(["name": .text("cost"), "receivedBytes": .number(probe.receivedBytes)]).line)
             } else {
                 console.write("cost: \(ByteCount.text(probe.receivedBytes)) received")
             }

@@ -5,7 +5,8 @@ import Runtime
 /// Shows how the followers fare.
 struct FollowStatusCommand: Command {
     static let specification = CommandSpecification(
-        "follow status", "shows the namespaces that follow an upstream; exits 1 if one has a problem", positionals: ["[NS]"],
+        "follow status", "shows the namespaces that follow an upstream; exits 1 if one has a problem",
+        positionals: ["[NS]"],
         options: [.json] + DatabaseLocator.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -41,7 +42,9 @@ struct FollowStatusCommand: Command {
         console.write("  head         seq \(head)")
         if let lag = status.lagMilliseconds { console.write("  lag          \(lag) ms at the last message") }
         if let at = status.lastMessageAt { console.write("  last message \(Timestamp.iso8601(unixMilliseconds: at))") }
-        if let at = status.connectedSince { console.write("  connected    since \(Timestamp.iso8601(unixMilliseconds: at))") }
+        if let at = status.connectedSince {
+            console.write("  connected    since \(Timestamp.iso8601(unixMilliseconds: at))")
+        }
         console.write(
             "  received     \(ByteCount.text(status.receivedToday)) today, \(ByteCount.text(status.received)) in all"
                 + (record.maxBytesPerDay.map { ", limit \(ByteCount.text($0)) a day" } ?? ""))

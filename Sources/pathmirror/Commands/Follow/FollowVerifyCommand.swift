@@ -6,7 +6,8 @@ import Tree
 /// Compares a namespace with its upstream.
 struct FollowVerifyCommand: Command {
     static let specification = CommandSpecification(
-        "follow verify", "compares a namespace with its upstream by hashes; exits 1 if they differ, 2 if it can't compare",
+        "follow verify",
+        "compares a namespace with its upstream by hashes; exits 1 if they differ, 2 if it can't compare",
         positionals: ["NS"], options: [.json] + DatabaseLocator.options)
     static let failureCode: Int32 = 2
 
@@ -29,7 +30,8 @@ struct FollowVerifyCommand: Command {
             }
             if !isJSON {
                 console.write(
-                    "received \(ByteCount.text(verification.receivedBytes)), sent \(ByteCount.text(verification.sentBytes))")
+                    "received \(ByteCount.text(verification.receivedBytes)), sent \(ByteCount.text(verification.sentBytes))"
+                )
             }
             return isDifferent
         }
@@ -39,7 +41,8 @@ struct FollowVerifyCommand: Command {
     private static func text(_ part: String, _ verdict: FollowVerification.Verdict) -> String {
         switch verdict {
         case .equal(let seq, true): return "\(part): equal at seq \(seq), by the upstream's hash"
-        case .equal(let seq, false): return "\(part): equal at seq \(seq), by the upstream's data for what was being written"
+        case .equal(let seq, false):
+            return "\(part): equal at seq \(seq), by the upstream's data for what was being written"
         case .different(let seq, let paths, let count):
             let rest = count > paths.count ? "\n  and \(count - paths.count) more" : ""
             return "\(part): differs at seq \(seq), in \(Counted.text(Int64(count), "path")):\n"
