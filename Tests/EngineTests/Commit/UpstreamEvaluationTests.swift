@@ -144,7 +144,7 @@ import Tree
 
     /// A named write that may have been executed before the namespace began to follow is looked up.
     @Test func namedWritesAreLookedUp() throws {
-        let name = try #require(WriteName(writer: "w", number: 1))
+        let name = try #require(WriteName(writer: "writer-1", number: 1))
         let write = Write(
             .set(Path(splitting: "x"), .int(2)), operation: .set, byteCount: 8, auth: .admin, name: name)
         #expect(try Self.evaluated(.upstream, [write]).refusedNames == [name])

@@ -91,7 +91,6 @@ import Tree
             #expect(try connection.removeFollow(namespace.id))
             #expect(eventually { !namespace.isFollowing })
             #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 2)
-            #expect(try other.namespace().write(.set("x", .int(1)))?.failure == .readOnly)
         }
     }
 

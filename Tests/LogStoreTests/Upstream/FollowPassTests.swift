@@ -48,6 +48,8 @@ import Tree
             _ = try connection.lockHead(batch.namespace, expectedHead: batch.expectedHead)
             return try connection.commit(batch, isLocked: true)
         case .sentAhead:
+            // After a failure the connection no longer knows which partitions exist.
+            _ = try connection.namespace(id: batch.namespace)
             try #require(connection.canSend(batch))
             try connection.sendCommit(batch)
             return try connection.receiveCommit()
