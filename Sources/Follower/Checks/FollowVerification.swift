@@ -130,7 +130,10 @@ private struct TreeReader {
         let loaded = try connection.loadTree(namespace.id)
         root = loaded.root
         seq = loaded.head
-        follower = LogFollower(namespace.id, at: LogPosition(seq: loaded.head, batch: loaded.batch))
+        follower = LogFollower(namespace.id, at: LogPosition(seq: loaded.head, batch: loaded.batch)) {
+            // Entries with parts have no changes of their own.
+            $0.separatesKinds = true
+        }
     }
 
     /// Applies the entries that follow, one by one, for as long as `goesOn` accepts the tree after each.

@@ -51,6 +51,7 @@ extension FollowMachine {
         case .committed(let seq):
             unanswered.remove(at: index)
             committed(write, seq, now: now)
+            if write.operation == .resync, connection.isConnected { updateState() }
             if resyncsInFlight == 0, let rules = waitingRules {
                 waitingRules = nil
                 adopt(rules: rules, now: now)

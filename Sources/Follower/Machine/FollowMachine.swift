@@ -231,7 +231,7 @@ struct FollowMachine: Sendable {
     /// Updates the state of an open connection from its parts.
     mutating func updateState() {
         guard !isRecovering else { return }
-        if parts.values.allSatisfy({ if case .live = $0 { true } else { false } }) {
+        if resyncsInFlight == 0, parts.values.allSatisfy({ if case .live = $0 { true } else { false } }) {
             refusal = nil
             enter(.following)
         } else if let refusal, !relistens.isEmpty {

@@ -61,6 +61,7 @@ extension CommitWorld {
     /// Passes an event to the machine, and records its answer to the writes if it gives one.
     mutating func reply(_ index: Int, _ event: CommitMachine.Event) {
         if event == .following || event == .superseded { committers[index].isRefused = true }
+        if event == .superseded { committers[index].isSuperseded = true }
         let effect = committers[index].machine.handle(event)
         committers[index].effect = effect
         let committer = committers[index]
@@ -97,7 +98,10 @@ extension CommitWorld {
         case .committed(let batch):
             if !log.contains(batch) { violated("acknowledged before it is in the log") }
         case .refused:
-            if log.contains(where: { Self.owner(of: $0) == index }) { violated("refused what is in the log") }
+            // A follower reads the position before it submits a superseded message again.
+            if !committers[index].isSuperseded, log.contains(where: { Self.owner(of: $0) == index }) {
+                violated("refused what is in the log")
+            }
             if committers[index].confirmed != committers[index].evaluation?.base {
                 violated("refused on a state that is not known to be the newest")
             }

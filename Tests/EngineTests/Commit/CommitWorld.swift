@@ -68,6 +68,8 @@ struct CommitWorld: Hashable {
         var failedLate = false
         /// Whether the next evaluation refuses the writes, because the database has refused them for the upstream's sake.
         var isRefused = false
+        /// Whether the refusal leaves open if an earlier attempt was committed: `EngineError.superseded`.
+        var isSuperseded = false
         var answer: Answer?
     }
 

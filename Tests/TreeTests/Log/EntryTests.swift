@@ -62,6 +62,9 @@ struct EntryTests {
     @Test func `operations are named as the log names them`() {
         #expect(
             Operation.allCases.map(\.rawValue)
-                == ["set", "update", "remove", "push", "transaction", "import", "onDisconnect", "rules"])
+                == [
+                    "set", "update", "remove", "push", "transaction", "import", "onDisconnect", "rules", "upstream",
+                    "resync",
+                ])
     }
 }
