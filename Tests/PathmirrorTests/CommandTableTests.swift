@@ -115,7 +115,7 @@ import Testing
     @Test(arguments: [
         ("nonsense", ""), ("logs", " Did you mean \"log\"?"), ("", ""), ("LOG", " Did you mean \"log\"?"),
         ("--nonsense", ""),
-        ("sevre", " Did you mean \"serve\"?"), ("verify", " Did you mean \"log verify\"?"),
+        ("sevre", " Did you mean \"serve\"?"), ("verify", " Did you mean \"log verify\" or \"follow verify\"?"),
         ("rm", " Did you mean \"retention rm\", \"feed rm\", \"follow rm\" or \"namespace rm\"?"),
         ("--verison", " Did you mean \"version\"?"),
     ]) func unknown(_ word: String, _ question: String) throws {

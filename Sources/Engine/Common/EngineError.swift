@@ -17,7 +17,7 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The namespace follows an upstream database, and the write is not a message of that upstream.
     case readOnly
     /// Another gateway follows the namespace by now, or the write's message is not the one after the last committed one.
-    /// An earlier attempt may have committed the message: the stored position tells.
+    /// An earlier attempt may commit the message: the follower reads the stored position.
     case superseded
     /// The database contains data that Pathmirror never writes.
     case corrupt(String)

@@ -122,7 +122,8 @@ extension CommitWorld {
             let count = log.count { Self.owner(of: $0) == index }
             switch committer.answer {
             case .committed where count != 1: found.append("committer \(index): acknowledged, and \(count) times there")
-            case .refused where count != 0: found.append("committer \(index): refused, and \(count) times there")
+            case .refused where count != 0 && !(committer.isSuperseded && count == 1):
+                found.append("committer \(index): refused, and \(count) times there")
             case .failed where count != 0: found.append("committer \(index): failed, and \(count) times there")
             case .claimed where count != 0: found.append("committer \(index): another's, and \(count) times there")
             case .unknown where count > 1: found.append("committer \(index): unknown, and \(count) times there")
