@@ -195,11 +195,11 @@ extension FollowPart {
     /// Applies data of the part's listen to its value. Returns whether the report is data.
     func apply(_ report: ConnectionReport, to value: inout Node) -> Bool {
         switch report {
-        case .changed(.put(let place, let node), _, _):
-            if isRange, place == path {
+        case .changed(.put(let changed, let node), _, _):
+            if isRange, changed == path {
                 value = node
             } else {
-                value = value.replacing(place.dropFirst(path.depth), with: node)
+                value = value.replacing(changed.dropFirst(path.depth), with: node)
             }
         case .changed(.patch(let base, let changes), _, _):
             value = value.replacing(

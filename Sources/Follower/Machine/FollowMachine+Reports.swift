@@ -78,9 +78,9 @@ extension FollowMachine {
         let path: Path
         var changes: [Change]
         switch event {
-        case .put(let place, let node):
-            path = place
-            changes = [Change(path: place, value: node)]
+        case .put(let changed, let node):
+            path = changed
+            changes = [Change(path: changed, value: node)]
         case .patch(let base, let relative):
             path = base
             changes = relative.map { Change(path: base.appending($0.path), value: $0.value) }
