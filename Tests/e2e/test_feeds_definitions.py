@@ -13,7 +13,7 @@ DEFAULTS = {
     "backoff": {"first": "1s", "max": "1m"}, "ack_deadline": "30s", "on_dead": "continue", "retention": "7d",
     "when_retention_ends": "alarm", "start": "now",
 }
-OPERATIONS = {"set", "update", "remove", "push", "transaction", "import", "onDisconnect"}
+OPERATIONS = {"set", "update", "remove", "push", "transaction", "import", "onDisconnect", "upstream", "resync"}
 
 
 def test_what_is_left_out_is_filled_in(feed):

@@ -48,7 +48,7 @@ final class FollowRequests: Sendable {
             case .some(nil): return
             case nil:
                 let pause = setup.tools.times.rulesPoll
-                nextRules = Clock.monotonicMilliseconds + (readRules(&tokens) ? pause : max(1, pause / 10))
+                nextRules = Clock.monotonicMilliseconds + (readRules(&tokens) ? pause : min(pause, 30_000))
             }
         }
     }

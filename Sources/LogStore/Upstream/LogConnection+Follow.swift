@@ -61,7 +61,10 @@ extension LogConnection {
         try changesFollow(
             """
             update pathmirror.follow
-            set is_paused = $2, fence = case when $2 then null else fence end, gateway = case when $2 then null else gateway end
+            set is_paused = $2, fence = case when $2 then null else fence end, gateway = case when $2 then null else gateway end,
+                state = case when $2 then 'paused' when is_paused then 'connecting' else state end,
+                message = case when $2 or is_paused then null else message end,
+                connected_since = case when $2 then null else connected_since end
             where namespace_id = $1
             """, [.int8(namespace), .bool(isPaused)])
     }

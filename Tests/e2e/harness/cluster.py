@@ -53,7 +53,7 @@ class Cluster:
             if self.server is None or not self.server.running:
                 self.server = Process(
                     [postgres_bin() / "postgres", "-D", self.data, "-p", self.port, "-c", "listen_addresses=127.0.0.1",
-                     "-c", "unix_socket_directories=", "-c", f"fsync={fsync}", "-c", "max_connections=60",
+                     "-c", "unix_socket_directories=", "-c", f"fsync={fsync}", "-c", "max_connections=80",
                      "-c", "shared_buffers=64MB", "-c", "max_wal_size=256MB"], "postgres", self.logs, user=self.user)
             try:
                 with psycopg.connect(self.url("postgres"), connect_timeout=2):

@@ -80,6 +80,8 @@ struct FollowStatusCommand: Command {
 struct FollowStanding {
     /// The time in which a gateway claims a new namespace.
     private static let startMilliseconds: Int64 = 10_000
+    /// The time without a report after which no gateway seems to follow. Reports come once a second.
+    private static let silenceMilliseconds: Int64 = 30_000
 
     let name: String
     let message: String?
@@ -91,7 +93,9 @@ struct FollowStanding {
             (name, message, isProblem) = ("paused", nil, false)
         } else if record.fence == nil, Clock.unixMilliseconds - record.createdAt < Self.startMilliseconds {
             (name, message, isProblem) = ("starting", nil, false)
-        } else if record.fence == nil {
+        } else if record.fence == nil
+            || record.reportedAt.map({ Clock.unixMilliseconds - $0 > Self.silenceMilliseconds }) == true
+        {
             name = "not running"
             message = "No gateway follows it: start a gateway on this database."
             isProblem = true
