@@ -1,8 +1,8 @@
--- Reading the changes of entries.
+-- Functions that read the changes of log entries.
 
--- An entry's changes. json_each would refuse them all for one U+0000 in a value: it is hidden from it as an escape that
--- neither gateways nor jsonb write. Whether there is one is found out once for all changes (OFFSET 0 keeps the planner
--- from doing it for each, which took a time that grew with the square of their number).
+-- Returns the changes of an entry. json_each fails for all of them if one value contains U+0000. The query therefore replaces
+-- its escape with one that neither gateways nor jsonb write. OFFSET 0 makes PostgreSQL search for U+0000 once for all changes. A
+-- search for each change takes time that grows with the square of the number of changes.
 create or replace function pathmirror.each_change(changes json) returns table (path text, value json, "position" bigint)
 language sql immutable parallel safe as $$
     select change.key,
@@ -17,14 +17,14 @@ language sql immutable parallel safe as $$
     cross join lateral json_each(given.whole) with ordinality as change (key, value, n)
 $$;
 
--- When of its entry a change is applied: values (0), then removals (1), then priorities (2), as in
+-- Returns the step of an entry in which a change is applied: values (0), then removals (1), then priorities (2), as in
 -- Sources/Tree/Log/ApplicationOrder.swift.
 create or replace function pathmirror.application_step(path text, is_removal boolean) returns integer
 language sql immutable parallel safe as $$
     select case when path like '%/.priority' then 2 when is_removal then 1 else 0 end
 $$;
 
--- The changes at, below and above a place: looks into those entries and parts only that may hold one.
+-- Returns the changes at, below and above a path. It reads only entries and parts that may contain such a change.
 create or replace function pathmirror.changes_at(
     namespace text, at_path text default '/', after_seq bigint default 0, through_seq bigint default null
 ) returns table (
@@ -39,10 +39,11 @@ declare
     place text := '/' || array_to_string(keys, '/');
     below text := case place when '/' then '/' else place || '/' end;
     last_seq bigint := coalesce(through_seq, 9223372036854775807);
-    -- How the keys of changes at, below and above the place begin or are, in JSON.
+    -- The JSON text of the key of a change above the path, or the beginning of this text at and below the path.
     marks text[];
 begin
-    -- A key may be written with other escapes by SQL than by a gateway, where it has any: then all is looked through.
+    -- SQL and gateways may write the same key with different escapes. If the path may contain escapes, the query searches all
+    -- parts.
     if place <> '/' and place ~ '^[ !#-\[\]-~]*$' then
         marks := array['"' || place] || array(
             select '"' || coalesce(nullif('/' || array_to_string(keys[1:depth], '/'), ''), '/') || '"'

@@ -1,6 +1,6 @@
--- Writing entries of the log from SQL, and those of other logs.
+-- Functions that write log entries from SQL, and entries of other logs.
 
--- Takes the lock of a namespace's head until the transaction ends, and returns the seq that comes next.
+-- Locks the head of a namespace until the transaction ends, and returns the next seq.
 create or replace function pathmirror.begin_entry(of_namespace bigint) returns bigint
 language plpgsql as $$
 declare
@@ -20,7 +20,7 @@ begin
 end
 $$;
 
--- Puts an entry, whose changes are applied, at the end of the log. The head's lock is held.
+-- Appends an entry to the log, after its changes were applied. The caller holds the lock of the head.
 create or replace function pathmirror.finish_entry(
     of_namespace bigint, at_seq bigint, op text, path text, changes json, parts integer, origin json
 ) returns void
@@ -36,7 +36,7 @@ begin
 end
 $$;
 
--- Puts an entry of this transaction, whose seq was taken by take_seq, into the log.
+-- Appends an entry of this transaction to the log. Its seq comes from take_seq.
 create or replace function pathmirror.log_write(
     of_namespace bigint, at_seq bigint, stamp timestamptz, batch uuid, op text, path text, changes json, by_role text
 ) returns bigint
@@ -53,14 +53,14 @@ begin
 end
 $$;
 
--- A value of a change as the log has it.
+-- Returns the text of one change, as the log stores it.
 create or replace function pathmirror.change_text(path text, resolved jsonb) returns text
 language sql stable parallel safe as $$
     select to_json(path)::text || ':' || coalesce(resolved::text, 'null')
 $$;
 
--- Checks, resolves, applies and logs one write from SQL that names one place: a whole path. Called by functions with the settings that
--- apply_change has.
+-- Checks, resolves, applies and logs one write from SQL to one complete path. Its callers have the same settings as
+-- apply_change.
 create or replace function pathmirror.write_place(namespace text, path text, value jsonb, by_role text) returns bigint
 language plpgsql as $$
 declare
@@ -81,8 +81,9 @@ begin
 end
 $$;
 
--- Applies and logs one write from SQL that puts a leaf, which depends on nothing that is there, at a place that is no priority's: a
--- whole path. What it costs is what others wait for: all that can be made before the head is locked is.
+-- Applies and logs one write from SQL that puts a leaf at a complete path that is not a priority. The leaf does not depend on
+-- existing data. Other writers wait while the head is locked, so the function prepares everything possible before it locks the
+-- head.
 create or replace function pathmirror.write_leaf(namespace text, path text, leaf json, by_role text) returns bigint
 language plpgsql as $$
 declare
@@ -95,8 +96,8 @@ begin
 end
 $$;
 
--- Checks, resolves, applies and logs one write from SQL. `paths` are whole, and none lies at or below another. Applied and
--- logged by the steps of application_step. Called by functions with the settings that apply_change has.
+-- Checks, resolves, applies and logs one write from SQL. `paths` are complete, and none is at or below another one. The function
+-- applies and logs the changes in the order of application_step. Its callers have the same settings as apply_change.
 create or replace function pathmirror.write_places(
     namespace text, op text, path text, paths text[], given jsonb[], by_role text
 ) returns bigint
@@ -110,11 +111,11 @@ declare
     place text;
     has_priorities boolean := false;
     changes text;
-    -- The numbers of the changes, in the order of application.
+    -- The indexes of the changes, in the order of application.
     turns integer[] := '{1}';
     turn integer;
 begin
-    -- All against the tree as it is, before any of them is applied.
+    -- The function resolves all values against the tree before it applies any of them.
     for n in 1 .. cardinality(paths) loop
         place := case paths[n] when '/' then '' else paths[n] end;
         places[n] := place;
@@ -138,9 +139,9 @@ begin
 end
 $$;
 
--- Entries of another log, a batch of them: each array has one element an entry, a change (of the entry with that number)
--- or a row (of the change with that number); numbers begin at 1. The head's lock is held (begin_entry), and none of the
--- entries has been applied before.
+-- Appends a batch of entries of another log. Each array has one element for each entry, for each change (with the number of its
+-- entry) or for each row (with the number of its change). Numbers begin at 1. The caller holds the lock of the head
+-- (begin_entry) and passes only entries that were not applied before.
 create or replace function pathmirror.append_entries(
     of_namespace bigint, first_seq bigint, ops text[], paths text[], changes text[], origins text[],
     change_entries bigint[], change_paths text[], row_changes bigint[], row_paths text[], row_values text[],
@@ -168,7 +169,7 @@ begin
     end loop;
     select head.stamp into stamp
     from pathmirror.move_head(of_namespace, first_seq - 1, cardinality(ops), null, batch, null) as head;
-    -- begin_entry has seen to the first one's partition only.
+    -- begin_entry ensures only the partition of the first entry.
     perform pathmirror.ensure_log_partition(of_namespace, last_seq, 1000000);
     insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
     select of_namespace, first_seq + entry.n - 1, stamp, batch, entry.op, entry.path, entry.changes::json, 0,

@@ -10,7 +10,7 @@ select
     progress.seq,
     namespace.head,
     namespace.head - progress.seq as lag_entries,
-    -- For how long the oldest message that is not done has been waiting, or the oldest entry that may have some.
+    -- The age of the oldest message that is not acknowledged, or of the oldest entry that may have such messages.
     greatest(waiting.lag, letters.retry_lag) as lag,
     owner.pending,
     owner.held,
@@ -26,7 +26,7 @@ select
     owner.reported_at,
     feed.namespace_id,
     feed.id as feed,
-    -- For how long it has held pruning back beyond its retention.
+    -- The time for which the feed has delayed pruning beyond its retention.
     case
         when waiting.lag = interval '0' then 0::double precision
         else greatest(
@@ -48,9 +48,9 @@ cross join lateral (
 cross join lateral (
     select
         count(*) filter (where letter.state = 'dead') as dead,
-        -- Behind a dead letter of their key.
+        -- Messages that wait for a dead letter with the same key.
         count(*) filter (where letter.state = 'blocked') as blocked,
-        -- To be delivered once more.
+        -- Messages that the feed delivers again.
         count(*) filter (where letter.state = 'retry') as retry,
         greatest(interval '0', now() - min(letter.since) filter (where letter.state = 'retry')) as retry_lag
     from pathmirror.feed_message as letter

@@ -1,20 +1,21 @@
--- How far feeds have come. A feed's row has a new version for each group of acknowledgements: it is found by its place, like
--- a namespace's head, so that a snapshot that is held open makes no acknowledgement slower.
+-- Functions that store the progress of feeds. Each group of acknowledgements creates a version of the feed's row. Functions find
+-- the row by its ctid, like the head of a namespace, so that an open snapshot does not slow down acknowledgements.
 
--- Where the newest version of a feed's row is, going from a place where an older one was.
+-- Returns the ctid of the newest version of a feed's row. `at` is the ctid of an older version.
 create or replace function pathmirror.newest_feed_place(at tid) returns tid
 language plpgsql as $$
 begin
     return currtid2('pathmirror.feed_progress', at);
 exception
-    -- A place in a page that is gone since.
+    -- The ctid is in a page that no longer exists.
     when invalid_parameter_value then return at;
 end
 $$;
 
--- Moves a feed's place. Returns where its row is now, or raises PM003 where the feed is gone, or is another worker's or generation's.
--- `at`: where the row was seen last; null where that is not known. `of_move` is the number of the worker's move, which follows the one
--- of `after_move` or one between them; a move that was made already is made no more.
+-- Moves the position of a feed, and returns the ctid of its row. Raises PM003 if the feed no longer exists, or if another worker
+-- or another generation owns it. `at` is the last known ctid of the row, or null. `of_move` is the number of the worker's move.
+-- The stored move must be `after_move` or a later one before `of_move`. If the worker already made this move, the function
+-- changes nothing.
 create or replace function pathmirror.move_feed(
     of_namespace bigint, of_feed bigint, at tid, by_worker uuid, of_generation bigint, to_seq bigint, to_index bigint,
     to_batch uuid, to_snapshot bigint, to_done bytea, to_handed bigint, more_delivered bigint, more_acknowledged bigint,

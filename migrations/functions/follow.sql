@@ -1,29 +1,29 @@
--- Namespaces that follow an upstream: who may move their heads.
+-- Functions for namespaces that follow an upstream. They control which transactions may move the heads of these namespaces.
 --
--- A transaction that writes to one first takes the right to do so: follow_batch for messages of the upstream, follow_rules for an
--- administrator's rules. The row of "follow" then names the transaction's batch, and the trigger lets no other batch move the head, whatever
--- program or function it comes from.
+-- A transaction that writes to such a namespace first acquires the right to do so: by follow_batch for messages of the upstream,
+-- by follow_rules for rules of an administrator. The row of "follow" then contains the batch of the transaction. The trigger
+-- prevents all other batches from moving the head, regardless of the program or function.
 
--- Where the newest version of a row of "follow" is, going from a place where an older one was.
+-- Returns the ctid of the newest version of a row of "follow". `at` is the ctid of an older version.
 create or replace function pathmirror.newest_follow_place(at tid) returns tid
 language plpgsql as $$
 begin
     return currtid2('pathmirror.follow', at);
 exception
-    -- A place in a page that is gone since.
+    -- The ctid is in a page that no longer exists.
     when invalid_parameter_value then return at;
 end
 $$;
 
--- Where a session keeps the place at which it saw a namespace's row of "follow" last. It is a hint only. By its id the row is found through
--- every version that a held-open snapshot keeps alive: one for each batch since.
+-- Returns the name of the setting in which a session stores the last known ctid of a namespace's row of "follow". The setting is
+-- only a hint. A search by id would read all versions that an open snapshot keeps, one for each batch.
 create or replace function pathmirror.follow_place_setting(of_namespace bigint) returns text
 language sql immutable parallel safe as $$
     select 'pathmirror.follow_place_' || (of_namespace & 63)::text
 $$;
 
--- Lets this transaction write the messages behind `after`, through `upto`, as the batch `new_batch`. Raises PM007 where the fence is not the
--- namespace's any more, or the last message in the log is not `after`.
+-- Lets this transaction write the messages after `after`, through `upto`, as the batch `new_batch`. Raises PM007 if the
+-- namespace has another fence, or if the last message in the log is not `after`.
 create or replace function pathmirror.follow_batch(
     of_namespace bigint, of_fence uuid, after bigint, upto bigint, new_batch uuid
 ) returns void
@@ -56,7 +56,8 @@ begin
 end
 $$;
 
--- Lets this transaction write an administrator's rules as the batch `new_batch`. Raises PM006 where the namespace has the upstream's rules.
+-- Lets this transaction write an administrator's rules as the batch `new_batch`. Raises PM006 if the namespace uses the rules of
+-- the upstream.
 create or replace function pathmirror.follow_rules(of_namespace bigint, new_batch uuid) returns void
 language plpgsql as $$
 begin
@@ -68,7 +69,7 @@ begin
 end
 $$;
 
--- Refuses a batch without that right.
+-- Rejects a batch that has not acquired this right.
 create or replace function pathmirror.check_follow() returns trigger
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -77,7 +78,7 @@ begin
     if new.head = old.head then
         return null;
     end if;
-    -- The right is for one move of the head.
+    -- The right covers one move of the head.
     if new.last_batch is distinct from old.last_batch then
         if hint <> '' and exists (
             select from pathmirror.follow as known
@@ -96,8 +97,9 @@ begin
 end
 $$;
 
--- It acts after the update, as one before it would make PostgreSQL lock each row first; and for other namespaces it is not called at all.
--- PostgreSQL reads the condition anew for each statement: with the comparison of the heads, each commit would take it a microsecond more.
+-- The trigger runs after the update, because PostgreSQL locks each row first if a trigger runs before the update. PostgreSQL
+-- does not call it for other namespaces. PostgreSQL parses the condition for each statement: a comparison of the heads would add
+-- a microsecond to each commit.
 create or replace trigger check_follow after update of head on pathmirror.namespace
     for each row when (new.is_following) execute function pathmirror.check_follow();
 

@@ -1,17 +1,17 @@
--- Reading the log as followers do: a few entries behind a place, as often as somebody commits.
+-- Functions that read the log as followers do: they often read a few entries after a position.
 --
--- Their plans are kept, as making one takes PostgreSQL longer than carrying it out. A plan that serves whatever place names all
--- partitions of the log, and each execution costs something for each of them: where there are very many, it is made anew for
--- the place at hand.
+-- The functions keep their plans, because PostgreSQL needs more time to plan than to execute them. A plan for all positions
+-- contains all partitions of the log, and each partition adds to the cost of each execution. If the log has very many
+-- partitions, PostgreSQL plans each execution for its position.
 
--- Whether the log has so many partitions that a plan for a place is cheaper than one for all.
+-- Returns whether the log has so many partitions that a plan for one position is cheaper than a plan for all.
 create or replace function pathmirror.has_many_partitions() returns boolean
 language sql stable parallel safe as $$
     select count(*) > 300 from pg_inherits
     where inhparent = any (array['pathmirror.log', 'pathmirror.log_rest']::regclass[])
 $$;
 
--- The batch of the entry at a place of the log; null where the log does not have it.
+-- Returns the batch of the entry at a position of the log, or null if the log does not contain the entry.
 create or replace function pathmirror.batch_at(of_namespace bigint, at_seq bigint) returns uuid
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
@@ -22,11 +22,12 @@ begin
 end
 $$;
 
--- The entries behind `after_seq`, through `through_seq`: no more than `most_entries`, and from the second on no more than about
--- `most_bytes` of changes. `in_any_order`: whether their changes may come in another order than that in which they are applied;
--- null where the namespace is gone.
+-- Returns the entries after `after_seq`, through `through_seq`: at most `most_entries` and, from the second entry on, at most
+-- about `most_bytes` of changes. `in_any_order` is whether the changes may be in another order than the order of application. It
+-- is null if the namespace no longer exists.
 --
--- Bounded by seq as well as by number, as a planner without statistics would take the whole rest of the log and sort it.
+-- The query limits both the seq and the number of entries, because a planner without statistics would read and sort the whole
+-- rest of the log.
 create or replace function pathmirror.log_page(
     of_namespace bigint, after_seq bigint, through_seq bigint, most_entries bigint, most_bytes bigint
 ) returns table (

@@ -1,22 +1,22 @@
--- Moving and locking the head of a namespace, and the batch that a transaction writes.
+-- Functions that move and lock the head of a namespace, and that return the batch of a transaction.
 
--- Where the newest version of a namespace's row is, going from a place where an older one was; the place itself where
--- nothing is there any more.
+-- Returns the ctid of the newest version of a namespace's row. `at` is the ctid of an older version. Returns `at` if no row
+-- exists there any more.
 --
--- By its id the row is found through every version that a held-open snapshot keeps alive: one for each commit since.
+-- A search by id would read all versions that an open snapshot keeps, one for each commit.
 create or replace function pathmirror.newest_place(at tid) returns tid
 language plpgsql as $$
 begin
     return currtid2('pathmirror.namespace', at);
 exception
-    -- A place in a page that is gone since.
+    -- The ctid is in a page that no longer exists.
     when invalid_parameter_value then return at;
 end
 $$;
 
--- Moves a namespace's head from `expected` by `entries`, or raises PM001 when somebody else has moved it, or when its last
--- entry is not of `expected_batch` (null: not asked). `at`: where the row was seen last; null where that is not known.
--- Returns where the row is now, and the entries' time.
+-- Moves a namespace's head from `expected` by `entries`. Raises PM001 if another transaction has moved the head, or if the batch
+-- of the last entry is not `expected_batch`. If `expected_batch` is null, the function does not compare batches. `at` is the
+-- last known ctid of the row, or null. Returns the new ctid of the row and the time of the entries.
 create or replace function pathmirror.move_head(
     of_namespace bigint, expected bigint, entries bigint, at tid, new_batch uuid, expected_batch uuid,
     out place tid, out stamp timestamptz
@@ -49,7 +49,7 @@ begin
 end
 $$;
 
--- Takes the lock on a namespace's head. `at` is as for move_head.
+-- Locks a namespace's head. `at` has the same meaning as in move_head.
 create or replace function pathmirror.lock_head(of_namespace bigint, at tid, out head bigint, out place tid)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -69,7 +69,7 @@ begin
 end
 $$;
 
--- Gateways of an older version, which run until they are replaced, move the head so: by a batch that they don't name.
+-- Moves the head for gateways of an older version, which run until an upgrade replaces them. They do not pass a batch.
 create or replace function pathmirror.advance(of_namespace bigint, expected bigint, entries bigint) returns bigint
 language plpgsql as $$
 begin
@@ -78,8 +78,8 @@ begin
 end
 $$;
 
--- The batch of all entries that this transaction writes by functions. A restored backup gives the same transaction ids once
--- more: the time tells them apart.
+-- Returns the batch of all entries that this transaction writes by functions. Transaction ids repeat after the restore of a
+-- backup, so the batch also depends on the time.
 create or replace function pathmirror.batch_of(installation uuid) returns uuid
 language sql stable as $$
     select md5('pathmirror sql ' || pg_current_xact_id()::text || ' ' || now() || ' ' || installation)::uuid
@@ -90,9 +90,10 @@ language sql stable as $$
     select pathmirror.batch_of(installation.id) from pathmirror.installation
 $$;
 
--- Where a session that writes by SQL keeps the place at which it saw a namespace's row last: in one of 64 settings of its own.
--- It is a hint, which anybody can change: what is there counts only if it is the namespace's row. (Without the cast the operator is
--- one that is not immutable, and the function would be called instead of being inlined.)
+-- Returns the name of the setting in which a session that writes by SQL stores the last known ctid of a namespace's row. A
+-- session uses 64 such settings. Every role can change the setting, so it is only a hint: the functions check that the row at
+-- the ctid belongs to the namespace. (Without the cast, PostgreSQL would use an operator that is not immutable, and would call
+-- the function instead of inlining it.)
 create or replace function pathmirror.place_setting(namespace text) returns text
 language sql immutable parallel safe as $$
     select 'pathmirror.place_' || (hashtext(namespace) & 63)::text
@@ -101,7 +102,7 @@ $$;
 create or replace function pathmirror.namespace_id(namespace text) returns bigint
 language plpgsql stable as $$
 declare
-    -- By its name the row is found through every version that this transaction has left behind: one for each entry.
+    -- A search by name would read all versions that this transaction has created, one for each entry.
     hint text := current_setting(pathmirror.place_setting(namespace), true);
     found bigint;
 begin
@@ -120,10 +121,10 @@ begin
 end
 $$;
 
--- Takes the next seq of a namespace, for one entry of this transaction, which holds the head's lock from then on.
+-- Takes the next seq of a namespace for one entry of this transaction. The transaction then holds the lock of the head.
 --
--- The row is looked for where this session saw it last, as each entry of a transaction leaves a version of it behind: a write would
--- take the longer the more others the transaction has made.
+-- The function first searches at the ctid that this session used last. Each entry of a transaction creates a version of the row,
+-- so the cost of a search by name would grow with the number of entries in the transaction.
 create or replace function pathmirror.take_seq(
     namespace text, out of_namespace bigint, out seq bigint, out stamp timestamptz, out batch uuid
 ) language plpgsql as $$

@@ -1,11 +1,11 @@
 create or replace view pathmirror.log_change as
 select
     namespace.name as namespace, log.namespace_id, log.seq, log.committed_at, log.op,
-    -- 0 for what is in the entry itself, from 1 on for the parts of a bulk entry.
+    -- 0 for changes in the entry itself, and numbers from 1 on for the parts of a bulk entry.
     piece.part, change.position, change.path collate "C" as path, change.value, log.origin ->> 'uid' as uid, log.origin,
-    -- What the entry itself clears goes before its parts; all else happens together, by these steps.
+    -- Removals in the entry itself come before its parts. The steps order all other changes.
     pathmirror.application_step(change.path, json_typeof(change.value) = 'null') as step,
-    -- The place that the request named: all changes are at or below it.
+    -- The path of the request. All changes are at or below it.
     log.path as entry_path
 from pathmirror.log
 join pathmirror.namespace on namespace.id = log.namespace_id

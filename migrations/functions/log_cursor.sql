@@ -8,7 +8,7 @@ left join pathmirror.mirror_cursor as own
 left join pathmirror.mirror_run as run on run.namespace_id = mirror.namespace_id and run.mirror = mirror.id
 where coalesce(own.seq, run.seq) is not null
 union all
--- A feed that begins with a snapshot needs the tree as of it until all its messages are done.
+-- A feed that begins with a snapshot needs the tree at this seq until all messages of the snapshot are acknowledged.
 select feed.namespace_id, 'feed', feed.name, least(progress.seq, progress.snapshot_seq)
 from pathmirror.feed
 join pathmirror.feed_progress as progress on progress.namespace_id = feed.namespace_id and progress.feed = feed.id;

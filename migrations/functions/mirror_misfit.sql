@@ -1,19 +1,20 @@
--- A barrier: nobody's own function is asked about rows that they may not see. A database that had mirrors' tables of another
--- one before it had this schema has the same view already (MirrorTargetSchema); its columns have to be these.
+-- The barrier prevents user-defined functions from reading rows that their caller must not read. A database that contained
+-- mirror tables of another database before it had this schema already has this view (MirrorTargetSchema). The columns of both
+-- must be equal.
 create or replace view pathmirror.mirror_misfit with (security_barrier) as
 select
-    -- Null for a mirror of another gateway's database, whose namespaces are not known here.
+    -- Null for a mirror of another gateway's database, because this database does not contain its namespaces.
     coalesce(namespace.name, run_cursor.definition ->> 'namespace') collate "C" as namespace,
     run_cursor.definition ->> 'name' as mirror,
     run_cursor.definition ->> 'table' as table_name,
-    -- The keys that the path captures, by name, as the table has them in its key columns.
+    -- The keys that the path captures, by name, as in the key columns of the table.
     (
         select jsonb_object_agg(substr(place.part, 2, length(place.part) - 2), place.key)
         from unnest(string_to_array(error.record, '/'), string_to_array(run_cursor.definition ->> 'path', '/')) as place (key, part)
         where place.part like '{%}'
     ) as key,
     nullif(error.column_name, '') as column_name,
-    -- A record without a row has more than the table would show.
+    -- The record of a missing row contains more than the table would show, so the view omits it.
     case when error.column_name <> '' then error.value end as value,
     error.reason,
     error.path,

@@ -14,7 +14,7 @@ select
     coalesce(run_cursor.seq, run.seq) as seq,
     namespace.head,
     namespace.head - coalesce(run_cursor.seq, run.seq) as lag_entries,
-    -- How long the oldest entry that the table lacks has been waiting.
+    -- The age of the oldest entry that the table does not contain.
     case
         when coalesce(run_cursor.seq, run.seq) >= namespace.head then interval '0'
         else greatest(interval '0', now() - (

@@ -1,6 +1,6 @@
--- The names that clients give their writes.
+-- Functions for the names that clients give to their writes.
 
--- The same numbers with all gaps closed but those between the newest ranges.
+-- Returns the numbers with all gaps closed except those between the newest ranges.
 create or replace function pathmirror.newest_gaps(numbers int8multirange) returns int8multirange
 language sql immutable as $$
     select range_agg(found.numbers) filter (where found.place <= 128)
@@ -10,10 +10,10 @@ language sql immutable as $$
     ) as found
 $$;
 
--- Notes that these writes are done by the batch that is being committed, whose last entry is `at_seq`; raises PM003 where one of
--- them, or a later one of its writer, has been done before. Called under the head's lock, which keeps two gateways from noting one
--- write at once. A writer belongs to the identity that used it first: `identities` has one for each writer. Null stands for an unknown
--- identity, and owns nothing.
+-- Records these writes as done by the current batch, whose last entry is `at_seq`. Raises PM003 if one of them, or a later write
+-- of its writer, is already recorded. The caller holds the lock of the head, so that two gateways cannot record the same write.
+-- A writer belongs to the identity that used it first. `identities` has one element for each writer. Null is an unknown
+-- identity, which owns no writers.
 create or replace function pathmirror.note_writes(
     of_namespace bigint, writers text[], numbers text[], identities bytea[], at_seq bigint
 ) returns void
@@ -25,9 +25,10 @@ begin
     select of_namespace, sent.writer, sent.numbers::int8multirange, at_seq, sent.identity
     from unnest(note_writes.writers, note_writes.numbers, note_writes.identities) as sent (writer, numbers, identity)
     on conflict (namespace_id, writer) do update set
-        -- Null where a gateway of the previous version noted the writer: the writer belongs to the next identity that uses it.
+        -- Null if a gateway of the previous version recorded the writer. The writer then belongs to the next identity that uses
+        -- it.
         identity = coalesce(known.identity, excluded.identity),
-        -- A client with many refused writes has many gaps: the older ones are closed rather than kept without bound.
+        -- A client with many refused writes has many gaps. The function closes the older gaps to limit the size of the row.
         done = excluded.done
             + case when pg_column_size(known.done) > 4096 then pathmirror.newest_gaps(known.done) else known.done end,
         seq = excluded.seq,
@@ -40,7 +41,7 @@ begin
 end
 $$;
 
--- The form that gateways of the previous version call.
+-- The signature that gateways of the previous version call.
 create or replace function pathmirror.note_writes(of_namespace bigint, writers text[], numbers text[], at_seq bigint)
 returns void
 language sql as $$
@@ -49,9 +50,10 @@ language sql as $$
         array_fill(null::bytea, array[cardinality(note_writes.writers)]), at_seq)
 $$;
 
--- Forgets writers, some at a time, and returns how many: those unused for `days`; those whose entries retention has dropped, once they
--- have been unused for a whole day; and of each identity of a namespace that is one user, and then of the namespace, all but the most
--- recently used ones. (An identity that begins with a zero byte is shared: callers without a login, and administrators. Null is shared, too.)
+-- Deletes a limited number of writers, and returns their number. It deletes writers that were unused for `days`, and writers
+-- that were unused for a whole day and whose entries retention has dropped. It then deletes the least recently used writers over
+-- the limit of each identity that is one user, and over the limit of the namespace. (An identity that begins with a zero byte is
+-- shared by callers without a login or by administrators. Null is shared, too.)
 create or replace function pathmirror.forget_writers(
     days integer, most_of_namespace bigint, most_of_identity bigint, most bigint
 ) returns bigint
@@ -65,7 +67,7 @@ begin
         select namespace_id, writer from pathmirror.named_write
         where used_on < current_date - days order by used_on limit most
     )
-    -- One that writes just now stays.
+    -- The function keeps a writer that writes at the same time.
     and used_on < current_date - days;
     get diagnostics total = row_count;
     delete from pathmirror.named_write as known
@@ -80,7 +82,8 @@ begin
     loop
         delete from pathmirror.named_write as known
         using (
-            -- Only writers within their user's bound take places of the namespace: a user with many writers evicts their own.
+            -- Only writers within the limit of their user count for the namespace. A user with many writers evicts only their
+            -- own.
             select writer, seq, is_within,
                 row_number() over (partition by is_within order by used_on desc, seq desc) as place
             from (

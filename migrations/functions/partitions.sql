@@ -1,8 +1,9 @@
--- The tables that the log is in.
+-- The function that creates the partitions of the log.
 
--- Makes sure that seqs up to `needed` have a table to go to. A partition has `entries_each` seqs, or a 64th of what the
--- log has in partitions where that is more, and never more than 50 million: PostgreSQL takes a lock on each partition that a
--- statement may touch, and has room for some thousands of locks altogether. Returns the first seq that has none. What is in the shared tables costs one look.
+-- Ensures that a partition exists for all seqs up to `needed`. A partition has `entries_each` seqs, or a 64th of the log's
+-- partitioned seqs if that is more, and at most 50 million. PostgreSQL locks each partition that a statement may read, and its
+-- lock table holds only some thousands of locks. Returns the first seq without a partition. For seqs in the shared tables, the
+-- function only reads the namespace's row.
 create or replace function pathmirror.ensure_log_partition(
     of_namespace bigint, needed bigint, entries_each bigint
 ) returns bigint
@@ -14,7 +15,7 @@ declare
     oldest bigint;
     size bigint;
 begin
-    -- Without a lock, as it only grows.
+    -- This read needs no lock, because the value only grows.
     select partitioned_to into strict first from pathmirror.namespace where id = of_namespace;
     if first > needed then
         return first;
@@ -29,8 +30,8 @@ begin
     while first <= needed loop
         size := least(greatest(entries_each, (first - oldest) / 64), 50000000);
         name := format('log_%s_%s', of_namespace, first);
-        -- Attaching locks the parent far less than creating a partition of it would. (Nor is the parent what the table is
-        -- like: whoever detaches another partition from it waits for all who have it locked.)
+        -- Attaching a partition takes a weaker lock on the parent than creating one. The new table does not use the parent in
+        -- LIKE, because a transaction that detaches another partition waits for all transactions that have locked the parent.
         execute format(
             'create table pathmirror.%I (like pathmirror.log_begin including defaults including constraints, '
             'primary key (namespace_id, seq))', name);

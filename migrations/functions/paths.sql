@@ -1,6 +1,6 @@
--- How keys and paths are checked, and how the rows of pathmirror.node are named by them.
+-- Functions that check keys and paths, and that convert paths to the keys of pathmirror.node.
 
--- True, or an error that says what is wrong with the key.
+-- Returns true, or raises an error that describes the problem with the key.
 create or replace function pathmirror.is_key(key text) returns boolean
 language plpgsql immutable strict parallel safe as $$
 declare
@@ -20,14 +20,14 @@ begin
 end
 $$;
 
--- A path's keys, checked. The last may be .priority.
+-- Checks a path and returns its keys. The last key may be .priority.
 create or replace function pathmirror.path_keys(path text) returns text[]
 language plpgsql immutable strict parallel safe as $$
 declare
     keys text[] := array_remove(string_to_array(path, '/'), '');
     depth integer := cardinality(keys);
 begin
-    -- Nothing that a key may not have, and too short for a key that is too long.
+    -- A path without forbidden characters needs no check of its keys if it is too short to contain a key over the limit.
     if octet_length(path) > 768 or path ~ '[].#$[\x01-\x1f\x7f]' then
         depth := depth - coalesce(keys[depth] = '.priority', false)::integer;
         for n in 1 .. depth loop
@@ -41,7 +41,7 @@ begin
 end
 $$;
 
--- How many bytes of a long path are its row's key: 2,000, or a little less so as not to cut a character.
+-- Returns how many bytes of a long path are in the key of its row: 2,000, or fewer so as not to split a character.
 create or replace function pathmirror.path_cut(path bytea) returns integer
 language plpgsql immutable strict parallel safe as $$
 declare
@@ -54,7 +54,7 @@ begin
 end
 $$;
 
--- What becomes of a path over 2,000 bytes, as index rows have to stay under 2.7 kB: see pathmirror.node.
+-- Returns the key of a path over 2,000 bytes. Index rows must be smaller than 2.7 kB: see pathmirror.node.
 create or replace function pathmirror.long_key(path text) returns text
 language sql immutable strict parallel safe as $$
     select convert_from(substr(convert_to(path, 'UTF8'), 1, pathmirror.path_cut(convert_to(path, 'UTF8'))), 'UTF8')
@@ -66,7 +66,8 @@ language sql immutable strict parallel safe as $$
     select convert_from(substr(convert_to(path, 'UTF8'), pathmirror.path_cut(convert_to(path, 'UTF8')) + 1), 'UTF8')
 $$;
 
--- The columns "path" and "rest" of a leaf's row in pathmirror.node. (Not strict, so that they can be inlined.)
+-- Return the columns "path" and "rest" of a leaf's row in pathmirror.node. (They are not strict, so that PostgreSQL can inline
+-- them.)
 create or replace function pathmirror.stored_key(path text) returns text
 language sql immutable parallel safe as $$
     select case when octet_length(path) <= 2000 then path else pathmirror.long_key(path) end
@@ -77,7 +78,7 @@ language sql immutable parallel safe as $$
     select case when octet_length(path) > 2000 then pathmirror.long_rest(path) end
 $$;
 
--- The whole path of a row of node.
+-- Returns the complete path of a row of pathmirror.node.
 create or replace function pathmirror.full_path(path text, rest text) returns text
 language sql immutable parallel safe as $$
     select case when rest is null then path else left(path, position('#' in path) - 1) || rest end
@@ -92,16 +93,16 @@ begin
     if place = '' then
         return ('/', '/', '0', null)::pathmirror.node_range;
     elsif octet_length(below) <= 2000 then
-        -- 0 is the character behind the slash.
+        -- The character 0 follows the slash.
         return (place, below, place || '0', null)::pathmirror.node_range;
     end if;
-    -- All that begins alike up to the cut.
+    -- The range contains all paths that have the same bytes up to the cut.
     prefix := split_part(pathmirror.stored_key(below), '#', 1);
     return (pathmirror.stored_key(place), prefix || '#', prefix || '$', below)::pathmirror.node_range;
 end
 $$;
 
--- The columns "path" of the leaves that the places above a place would have, one for each, where they are leaves.
+-- Returns the column "path" of each path above a path, as if a leaf were there.
 create or replace function pathmirror.keys_above(place text) returns text[]
 language plpgsql immutable strict parallel safe as $$
 declare
@@ -115,7 +116,7 @@ begin
 end
 $$;
 
--- Those of their priorities.
+-- Returns the column "path" of the priority of each path above a path.
 create or replace function pathmirror.priorities_above(place text) returns text[]
 language plpgsql immutable strict parallel safe as $$
 declare

@@ -1,6 +1,7 @@
--- Which database has which namespace. All of it is called by the schema's owner, but for the check.
+-- Functions that store the database of each namespace. The owner of the schema calls all of them except the check.
 
--- Whoever makes a namespace in the home, or places one elsewhere, holds this lock of its name: so it is never in two databases.
+-- A transaction that creates a namespace in the primary database, or places it in another one, holds this lock of its name. A
+-- namespace is therefore never in two databases.
 create or replace function pathmirror.lock_name(of_namespace text) returns void
 language sql
 set search_path = pg_catalog, pg_temp
@@ -8,8 +9,8 @@ begin atomic
     select pg_advisory_xact_lock(hashtextextended(of_namespace, 7061746863));
 end;
 
--- Refuses a namespace that lives in another database, or is on its way here: raises PM005. Whoever asks for it has an old list of
--- placements, or none.
+-- Rejects a namespace that is in another database, or that a move is copying to this one, with PM005. The caller has an outdated
+-- list of placements, or none.
 create or replace function pathmirror.check_placement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -31,7 +32,7 @@ $$;
 create or replace trigger check_placement before insert on pathmirror.namespace
     for each row execute function pathmirror.check_placement();
 
--- The next version of databases and placements. Its caller's changes are announced with it.
+-- Returns the next version of databases and placements, and announces the changes of the caller with it.
 create or replace function pathmirror.next_placement_version() returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -44,7 +45,8 @@ begin
 end
 $$;
 
--- Says that a namespace lives in a database from now on; null: in none but the home. Raises PM005 where it can't be.
+-- Places a namespace in a database. Null stands for the primary database. Raises PM005 if the database cannot take the
+-- namespace.
 create or replace function pathmirror.place(of_namespace text, in_database text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -58,10 +60,10 @@ begin
     if in_database is not distinct from current_place then
         return;
     end if;
-    -- Its lock first, as whoever changes a database takes it: else each could wait for the other.
+    -- The function takes the lock of the version first, like transactions that change a database, to avoid a deadlock.
     new_version := pathmirror.next_placement_version();
     if in_database is not null then
-        -- Draining waits until this is done, or this sees that it drains.
+        -- Draining waits for this transaction, or this transaction reads that the database is draining.
         select * into target from pathmirror.database where name = in_database for share;
         if not found then
             raise exception 'there is no database "%"', in_database using errcode = 'PM005';
@@ -84,7 +86,7 @@ $$;
 
 comment on function pathmirror.place(text, text) is 'Says in which database a namespace lives, before it is made there.';
 
--- Says that a namespace lives in a database from now on, wherever it was: it has just left there. Null: in the home.
+-- Places a namespace that has just left its database in another database. Null stands for the primary database.
 create or replace function pathmirror.replace_placement(of_namespace text, in_database text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -105,8 +107,8 @@ begin
 end
 $$;
 
--- Keeps a namespace in this database until the transaction ends: what administrators change of it goes along with it, or is
--- refused. Raises PM005 where it is not here any more.
+-- Keeps a namespace in this database until the transaction ends. A move then includes the changes of the administrator, or the
+-- function rejects them. Raises PM005 if the namespace is no longer here.
 create or replace function pathmirror.hold_namespace(of_namespace bigint) returns void
 language plpgsql as $$
 begin

@@ -1,20 +1,19 @@
--- Who may call which function and read which view. This file is applied after the others whenever one of them was, since
--- PostgreSQL lets everybody call a function that is made anew. What is granted here is granted again; what an
--- administrator has granted to other roles stays.
+-- Grants privileges on functions and views. The program applies this file after each change of another file, because PostgreSQL
+-- lets PUBLIC execute new functions. The file repeats its own grants. Grants of an administrator to other roles remain.
 
 do $$
 declare
     made text;
     granted record;
 begin
-    -- Functions that have just been made: of the others it has been said who may call them.
+    -- Only new functions have no privileges yet.
     for made in
         select oid::regprocedure::text from pg_proc where pronamespace = 'pathmirror'::regnamespace and proacl is null
     loop
         execute format('revoke execute on function %s from public', made);
     end loop;
 
-    -- Roles that were never made (the role that migrates may not be allowed to) are left out.
+    -- The query omits roles that do not exist: the role that migrates may not have the right to create them.
     for granted in
         select role.rolname as role_name, callable.name
         from pg_roles as role
@@ -90,7 +89,7 @@ begin
                     'changes_at(text, text, bigint, bigint)',
                     'seq_at(text, timestamptz)',
                     'version_seq(bigint)',
-                    -- What those call, and the views.
+                    -- Functions that the functions above and the views call.
                     'application_step(text, boolean)',
                     'each_change(json)',
                     'full_path(text, text)',
@@ -108,7 +107,7 @@ begin
                 ])
         ) as list (role_name, names) on
             role.rolname = list.role_name
-            -- Writers may read, and gateways may call all that the others may.
+            -- Writers may also read, and gateways may call all functions of the other roles.
             or (role.rolname = 'pathmirror_writer' and list.role_name = 'pathmirror_reader')
             or role.rolname = 'pathmirror_gateway'
         cross join lateral unnest(list.names) as callable (name)

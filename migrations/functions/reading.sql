@@ -1,12 +1,12 @@
--- Reading the tree from SQL.
+-- Functions that read the tree from SQL.
 
--- How many keys two paths have in common at their beginning.
+-- Returns how many keys two paths have in common at their beginning.
 create or replace function pathmirror.shared_keys(first text[], second text[]) returns integer
 language sql immutable parallel safe as $$
     select count(*)::integer from generate_subscripts(first, 1) as level where first[1:level] = second[1:level]
 $$;
 
--- What is at and below a path, as JSON text: everything, U+0000 included.
+-- Returns the data at and below a path as JSON text, including U+0000.
 create or replace function pathmirror.get_json(namespace text, path text default '/') returns json
 language plpgsql stable as $$
 declare
@@ -19,7 +19,8 @@ begin
         with stored as (
             select string_to_array(substr(pathmirror.full_path(node.path, node.rest), length(place) + 2), '/') as parts,
                 node.value::text as leaf,
-                -- Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
+                -- The replacement of slashes sorts before all characters of keys, so the paths below a path follow it
+                -- immediately.
                 row_number() over (
                     order by replace(pathmirror.full_path(node.path, node.rest), '/', chr(1)) collate "C") as n
             from pathmirror.node
@@ -54,7 +55,7 @@ $$;
 comment on function pathmirror.get_json(text, text) is
     'What is at a path, priorities included, as json (which, unlike jsonb, can hold U+0000); NULL for nothing.';
 
--- Without priorities, and with arrays where the keys look like one, as plain REST reads have it.
+-- Removes priorities, and converts objects with keys like array indexes to arrays, as in plain REST reads.
 create or replace function pathmirror.plain_form(value jsonb) returns jsonb
 language plpgsql immutable strict parallel safe as $$
 declare

@@ -1,15 +1,17 @@
--- Shortening the log as far as administrators have said that it may be.
+-- Functions that shorten the log as far as administrators permit.
 
--- Drops a piece of what lies before the oldest entry of a namespace that is still retained: one partition, or some thousands of
--- entries. Returns how many entries went; 0 when nothing is left to drop.
+-- Drops one partition, or some thousands of entries, before the oldest retained entry of a namespace. Returns the number of
+-- dropped entries, or 0 if none remain to drop.
 --
--- It runs as the owner, so that gateways can shorten logs which they may not rewrite. What goes must be what pathmirror.retention says may go,
--- a snapshot must be there to go on from, and nobody may still need it: whoever calls this can't drop more, whatever
--- else it has written. Nor may it see the log as of an earlier moment: dropping a table takes what is in it now.
+-- The function runs as the owner, so that gateways can shorten logs that they may not rewrite. It drops only entries that
+-- pathmirror.retention permits and that no reader needs, and only if a snapshot can replace them. Callers cannot drop more,
+-- regardless of what they have written. The function requires an isolation level that reads the current log, because it drops
+-- the current entries of a table.
 create or replace function pathmirror.drop_log(of_namespace bigint) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
--- Taking a partition away waits for everybody who reads or writes the log, and everybody else waits behind it: not for long.
+-- Detaching a partition waits for all readers and writers of the log, and all later ones wait for it. The timeout limits this
+-- wait.
 set lock_timeout = '100ms' as $$
 declare
     policy pathmirror.retention;
@@ -31,7 +33,7 @@ begin
         raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
             using errcode = '25001';
     end if;
-    -- What is to be kept of it is known once it lives there.
+    -- The retention of a moving namespace is known only after the move.
     if exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
         raise exception 'namespace % is being moved here', of_namespace using errcode = 'PM004';
     end if;
@@ -43,7 +45,7 @@ begin
     if needed = 0 then
         return 0;
     end if;
-    -- Gateways can write the head, but not make entries of nothing.
+    -- Gateways can change the head, but they cannot make entries appear, so the function uses the last entry.
     select least(head, max(seq)) into head from pathmirror.log where namespace_id = of_namespace;
     if not exists (select from pathmirror.snapshot where namespace_id = of_namespace and seq = needed) then
         raise exception 'namespace % has no snapshot at seq %', of_namespace, needed using errcode = 'PM004';
@@ -52,7 +54,7 @@ begin
         raise exception 'the log of namespace % is still needed', of_namespace using errcode = 'PM004';
     end if;
 
-    -- The oldest partition: where it may not go, no younger one may.
+    -- Only the oldest partition is a candidate. If it must stay, all younger ones must stay, too.
     for piece in
         select relation, relname, first, coalesce(lead(first) over (order by first), (
             select partitioned_to from pathmirror.namespace where id = of_namespace)) as past,
@@ -74,7 +76,7 @@ begin
         exit when by_age and policy.keep_seconds is null;
         is_large := by_age and piece.past - piece.first > 1000000;
         if is_large then
-            -- Asked first: nobody is to wait for what can't go yet.
+            -- This check comes before the lock, so that other transactions do not wait for a partition that must stay.
             execute format('select not exists (select from pathmirror.%I)', piece.relname) into is_empty;
             if not is_empty then
                 select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
@@ -87,30 +89,31 @@ begin
             execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
             exit when newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
         end if;
-        -- Nobody adds an entry to what is being looked at. (Those who write elsewhere in the log don't wait for this.)
+        -- The lock prevents new entries in the examined partition. Writers of other partitions do not wait for it.
         execute format('lock table only pathmirror.%I in share row exclusive mode', piece.relname);
-        -- Gateways can write where the last partition ends.
+        -- Gateways can change the end of the last partition.
         execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq >= $2)', piece.relname)
             into is_right using of_namespace, piece.past;
         exit when not is_right;
         if is_large and not is_empty then
-            -- A prune by hand may have come in between.
+            -- A manual prune may have run since the first check.
             select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
             exit when not found or look.looked_to < piece.past;
         end if;
         if is_large then
-            -- What was looked at was whole, so that nothing could be added there since.
+            -- The examined range had no gaps, so gateways cannot have added entries there since.
             execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq < $2)', piece.relname)
                 into is_right using of_namespace, look.begins;
             exit when not is_right;
             newest := look.newest;
         elsif by_age then
-            -- All of its entries are looked at: gateways may append, and one that was taken over could append an entry of long
-            -- ago as the last.
+            -- The function reads all entries, because gateways may append: a compromised gateway could append an entry with an
+            -- old time as the last one.
             execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
         end if;
         exit when by_age and newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
-        -- Imports' pieces go with their entries; before the table is taken away, as everybody waits from then on.
+        -- The function deletes the parts of imports with their entries. It does so before it detaches the table, because other
+        -- transactions wait from then on.
         execute format('delete from pathmirror.log_part as part where part.namespace_id = $1 and part.seq >= $2 and part.seq < $3 '
             'and exists (select from pathmirror.%I as entry where entry.namespace_id = $1 and entry.seq = part.seq)', piece.relname)
             using of_namespace, piece.first, piece.past;
@@ -118,7 +121,7 @@ begin
         select pg_class.relname as name, inhdetachpending as is_begun into parent
         from pg_inherits join pg_class on pg_class.oid = inhparent where inhrelid = piece.relation;
         if found then
-            -- A prune by hand may have been cut short.
+            -- A manual prune may have been interrupted.
             execute format('alter table pathmirror.%I detach partition pathmirror.%I', parent.name, piece.relname)
                 || case when parent.is_begun then ' finalize' else '' end;
         end if;
@@ -126,7 +129,7 @@ begin
         return piece.past - piece.first;
     end loop;
 
-    -- What is in the tables that namespaces share, a stretch at a time. What is in a partition goes with it.
+    -- The function deletes entries of the shared tables in batches. The loop above drops the entries of a partition with it.
     select min(seq) into oldest from pathmirror.log_begin where namespace_id = of_namespace and seq <= needed;
     if oldest is null then
         return 0;
@@ -150,9 +153,9 @@ $$;
 comment on function pathmirror.drop_log(bigint) is
     'Drops a piece of the log that pathmirror.retention says may go and nobody needs; returns how many entries that were.';
 
--- Looks at a stretch of the oldest partition that lies before the oldest entry of a namespace that is still retained: whether all of
--- it is old enough to go. pathmirror.drop_log drops a partition of more than a million entries when it has been looked
--- through. Returns whether to call it again.
+-- Examines a range of the oldest partition before the oldest retained entry of a namespace, and checks that its entries are old
+-- enough to drop. pathmirror.drop_log drops a partition with more than a million entries only after this function has examined
+-- it completely. Returns whether the caller should call it again.
 create or replace function pathmirror.look_through_log(of_namespace bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp as $$
@@ -168,7 +171,7 @@ begin
         raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
             using errcode = '25001';
     end if;
-    -- Who deletes entries by hand forgets looks, and waits for those under way.
+    -- A manual deletion of entries deletes the results of examinations, and waits for running ones.
     lock table pathmirror.retention_look in row exclusive mode;
     if exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
         return false;
@@ -190,7 +193,7 @@ begin
     end if;
     select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
     if not found then
-        -- The first ones may have been deleted.
+        -- The first entries may already be deleted.
         execute format('select min(seq) from pathmirror.%I where namespace_id = $1', piece.relname) into look.begins using of_namespace;
         if look.begins is null then
             return false;
@@ -203,7 +206,8 @@ begin
     loop
         execute format('select count(*), max(committed_at) from pathmirror.%I where namespace_id = $1 and seq >= $2 and seq < $3',
             piece.relname) into entries, newest using of_namespace, look.looked_to, least(look.looked_to + 50000, piece.past);
-        -- What is too young is looked at again the next time; and so is what is not whole, as there an entry could be added.
+        -- The next call examines entries again if they are too young, or if the range has gaps, because a gateway could add
+        -- entries there.
         if newest >= young or entries < least(look.looked_to + 50000, piece.past) - look.looked_to then
             newest := null;
             exit;
@@ -222,7 +226,7 @@ $$;
 comment on function pathmirror.look_through_log(bigint) is
     'Looks whether all entries of the oldest large partition may go; returns whether to call it again.';
 
--- What triggers call, of what may not be changed.
+-- Raises an error. Triggers call it for columns that must not change.
 create or replace function pathmirror.refuse_change() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -231,7 +235,7 @@ begin
 end
 $$;
 
--- The parts of a large write get its seq when it is committed, and keep it. The trigger acts after the update: one before it would make
--- PostgreSQL lock each row first, and log that.
+-- The parts of a large write get its seq at the commit, and then keep it. The trigger runs after the update, because PostgreSQL
+-- locks each row first, and logs the lock, if a trigger runs before the update.
 create or replace trigger seq_stays after update of seq on pathmirror.log_part
     for each row when (old.seq >= 0) execute function pathmirror.refuse_change('seq');

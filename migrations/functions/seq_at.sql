@@ -1,10 +1,10 @@
--- From times to places of the log.
+-- The function that converts times to positions in the log.
 
--- The head of a namespace as it was at a moment: the last entry that was committed until then. What is behind it came later. Where
--- the log does not reach back so far, the entry before its oldest.
+-- Returns the head of a namespace at a time: the last entry that was committed until then. If the log does not contain entries
+-- that old, returns the seq before its oldest entry.
 --
--- Times of entries never step back, so it is found by halving, at the cost of some twenty looks at the primary key. An entry that
--- is not there counts as one of before: what is pruned has gone from the beginning.
+-- Times of entries never decrease, so the function uses a binary search with about twenty reads of the primary key. It treats a
+-- missing entry as an older one, because pruning removes entries from the beginning.
 create or replace function pathmirror.seq_at(namespace text, at timestamptz) returns bigint
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set jit = off as $$
@@ -21,7 +21,8 @@ begin
         perform set_config('plan_cache_mode', 'force_custom_plan', true);
     end if;
     select known.retained_from - 1, known.head into low, high from pathmirror.namespace as known where known.id = of_namespace;
-    -- The entry at `low` came until then, or is the one before the log's oldest; those behind `high` came later.
+    -- The entry at `low` was committed until then, or is the one before the oldest entry. Entries after `high` were committed
+    -- later.
     while low < high loop
         middle := low + (high - low + 1) / 2;
         if exists (

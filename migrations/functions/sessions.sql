@@ -1,20 +1,21 @@
--- The rows of realtime sessions with onDisconnect operations.
+-- Functions for the rows of realtime sessions with onDisconnect operations.
 
--- Keeps a session's orders. A row is inserted once, by the session's first save, and only updated from then on: a row that
--- is gone has been carried out. Says what became of it:
--- saved; lost (the gateway's lease is over, or it has another connection by now); ended (the session is over).
+-- Stores the onDisconnect operations of a session. The first save of the session inserts the row, and later saves only update
+-- it. If the row no longer exists, a gateway has already executed the operations. Returns saved, lost (the gateway's lease has
+-- ended, or the gateway uses another connection) or ended (the session has ended).
 create or replace function pathmirror.save_session(
     of_namespace bigint, of_session text, by_gateway uuid, by_connection bigint, number bigint, is_first boolean,
     new_orders json, new_auth json
 ) returns text
 language plpgsql as $$
 begin
-    -- Until this has ended nobody can end the lease, nor the gateway begin to use another connection.
+    -- Until this transaction ends, no other transaction can end the lease, and the gateway cannot begin to use another
+    -- connection.
     perform from pathmirror.gateway where id = by_gateway and connection = by_connection for share;
     if not found then
         return 'lost';
     end if;
-    -- A namespace that is leaving for another database takes its sessions along: none is saved behind that.
+    -- A move copies the sessions of a namespace to the other database, and prevents later saves here.
     perform pg_advisory_xact_lock_shared(706174686, hashint8(of_namespace));
     perform from pathmirror.namespace where id = of_namespace;
     if not found then
@@ -32,8 +33,8 @@ begin
 end
 $$;
 
--- Takes a session's orders as they were read, or raises PM002: somebody else has taken them, or they have changed since.
--- Without a save, takes them whatever they are.
+-- Takes a session's operations in the version `of_save`, or in any version if `of_save` is null. Raises PM002 if another
+-- transaction has taken or changed them.
 create or replace function pathmirror.claim_session(
     of_namespace bigint, of_session text, of_gateway uuid, of_save bigint
 ) returns void
@@ -48,7 +49,7 @@ begin
 end
 $$;
 
--- Takes a session's orders, or raises PM002 when somebody else has.
+-- Takes a session's operations. Raises PM002 if another transaction has taken them.
 create or replace function pathmirror.claim_session(of_namespace bigint, of_session text) returns void
 language plpgsql as $$
 begin

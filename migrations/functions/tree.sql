@@ -1,6 +1,6 @@
--- What writes do to the rows of the tree: as Node.replacing and RowDiff do it in a gateway.
+-- Functions that apply writes to the rows of the tree, as Node.replacing and RowDiff do in a gateway.
 
--- Whether anything is at a place.
+-- Returns whether the tree has data at a path.
 create or replace function pathmirror.has_node(of_namespace bigint, place text) returns boolean
 language plpgsql stable as $$
 declare
@@ -15,8 +15,8 @@ begin
 end
 $$;
 
--- Refuses a write that gives a priority to what isn't there, and isn't written with it either: at the place, above it, or
--- (which was refused, but not by gateways) below it.
+-- Rejects a priority for a path without data, unless the same write puts data at, above or below the path. (SQL writes used to
+-- reject data below the path, but gateways did not.)
 create or replace function pathmirror.check_priorities(of_namespace bigint, paths text[], resolved jsonb[]) returns void
 language plpgsql stable as $$
 declare
@@ -39,8 +39,8 @@ begin
 end
 $$;
 
--- Puts a leaf where everything at and below a place is now. Where it is the same as before it keeps its version. Returns the
--- version, as PL/pgSQL has an expression's value cheaper than a query's.
+-- Replaces all data at and below a path with a leaf. An equal leaf keeps its version. The function returns the version, because
+-- PL/pgSQL evaluates an expression faster than a query.
 create or replace function pathmirror.put_leaf(of_namespace bigint, at_seq bigint, place text, leaf json) returns bigint
 language plpgsql as $$
 declare
@@ -51,7 +51,7 @@ begin
     update pathmirror.node set value = leaf, version = at_seq
     where node.namespace_id = of_namespace and node.path = leaf_key and not pathmirror.same_scalar(node.value, leaf);
     if found then
-        -- Above a leaf there is none, and below it nothing but its priority.
+        -- A leaf has no leaves above it, and only its priority below it.
         delete from pathmirror.node
         where node.namespace_id = of_namespace and node.path = pathmirror.stored_key(place || '/.priority');
         return at_seq;
@@ -61,7 +61,7 @@ begin
         perform pathmirror.replace_rows(of_namespace, at_seq, place, array[place], array[leaf::text]);
         return at_seq;
     end if;
-    -- Leaves on the way become branches.
+    -- Leaves above the path become branches.
     above := pathmirror.keys_above(place);
     delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (above);
     delete from pathmirror.node
@@ -73,8 +73,7 @@ begin
 end
 $$;
 
--- Puts these rows where everything at and below a place is now; with none, removes it. Rows that stay as they are keep
--- their version.
+-- Replaces all data at and below a path with these rows. Without rows, removes the data. Unchanged rows keep their version.
 create or replace function pathmirror.replace_rows(
     of_namespace bigint, at_seq bigint, place text, new_paths text[], new_values text[]
 ) returns void
@@ -93,8 +92,8 @@ begin
             and (bounds.beginning is null or node.path = bounds.own_key
                 or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning));
         get diagnostics removed = row_count;
-        -- Ancestors that are empty now go with their priorities. Few have any, and only for those it is of interest whether they are
-        -- empty: to see that takes the longer the more this transaction has removed there.
+        -- The function also removes the priorities of ancestors that are now empty. It checks only ancestors with priorities,
+        -- which are few, because the cost of the check grows with the number of rows that this transaction has removed there.
         if removed > 0 then
             keys := pathmirror.priorities_above(place);
             has_priorities := exists (
@@ -114,7 +113,7 @@ begin
         end loop;
         return;
     end if;
-    -- Leaves on the way become branches.
+    -- Leaves above the path become branches.
     gone := pathmirror.keys_above(place);
     delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (gone);
     keys := array(select pathmirror.stored_key(path) from unnest(new_paths) with ordinality as new (path, n) order by n);
@@ -132,7 +131,7 @@ begin
 end
 $$;
 
--- Sets or removes the priority of what is at a place; of nothing, nothing.
+-- Sets or removes the priority of a path. A path without data gets no priority.
 create or replace function pathmirror.replace_priority(
     of_namespace bigint, at_seq bigint, place text, new_values text[]
 ) returns void
@@ -163,7 +162,7 @@ begin
 end
 $$;
 
--- One change of an entry, with the rows of its value: none to remove.
+-- Applies one change of an entry. The arrays are the rows of its value. Empty arrays remove the data.
 create or replace function pathmirror.apply_change(
     of_namespace bigint, at_seq bigint, path text, new_paths text[], new_values text[]
 ) returns void
@@ -177,7 +176,7 @@ begin
 end
 $$;
 
--- What one write puts at a place: a value in export form, or NULL to remove what is there.
+-- Applies one write at a path. `resolved` is a value in export form, or NULL to remove the data.
 create or replace function pathmirror.apply_value(of_namespace bigint, at_seq bigint, place text, resolved jsonb) returns bigint
 language plpgsql as $$
 declare
@@ -200,14 +199,15 @@ begin
 end
 $$;
 
--- Puts many leaves into the tree at once. None of them is above another, and none has a path over 2,000 bytes; `branches`
--- are all the places above them.
+-- Puts many leaves into the tree. None of them is above another one, and no path has more than 2,000 bytes. `branches` contains
+-- all paths above them.
 create or replace function pathmirror.put_leaves(
     of_namespace bigint, at_seq bigint, branches text[], new_paths text[], new_values text[]
 ) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    -- What is below a new leaf. (No joins with the tree: before its first ANALYZE they would be planned as if it were empty.)
+    -- The rows below the new leaves. (The query avoids joins with the tree: before its first ANALYZE, the planner would treat it
+    -- as empty.)
     gone text[] := array(
         select below.path from unnest(new_paths) as new (path)
         cross join lateral (
@@ -216,7 +216,7 @@ declare
             offset 0
         ) as below);
 begin
-    -- Leaves on the way become branches, and branches leaves.
+    -- Leaves above the new leaves become branches, and branches at the new leaves become leaves.
     delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (branches || gone);
     insert into pathmirror.node (namespace_id, path, value, version)
     select of_namespace, new.path, new.value::json, at_seq from unnest(new_paths, new_values) as new (path, value)
@@ -225,7 +225,7 @@ begin
 end
 $$;
 
--- The entry that last wrote a row of pathmirror.node.
+-- Returns the seq of the entry that last wrote a row of pathmirror.node.
 create or replace function pathmirror.version_seq(version bigint) returns bigint
 language sql stable parallel safe as $$
     select case when version >= 0 then version else (select seq from pathmirror.large_write where id = -version) end

@@ -1,6 +1,6 @@
--- Values as the gateways have them (Sources/Tree: KeyRules, JSONParser, JSONWriter).
+-- Functions that convert values as gateways do (Sources/Tree: KeyRules, JSONParser, JSONWriter).
 
--- A number as the tree holds it: an integer of 64 bits, or else the nearest double. Wants extra_float_digits = 1.
+-- Returns a number as the tree stores it: a 64-bit integer, or else the nearest double. Requires extra_float_digits = 1.
 create or replace function pathmirror.number_text(number numeric) returns text
 language plpgsql immutable strict parallel safe as $$
 declare
@@ -19,25 +19,26 @@ begin
 end
 $$;
 
--- Whether two scalars are the same value to the tree, which may be written otherwise. Integers and doubles are two kinds.
+-- Returns whether two scalars with different text are the same value in the tree. An integer and a double are different values.
 create or replace function pathmirror.same_value(first json, second json) returns boolean
 language plpgsql immutable strict parallel safe as $$
 begin
     if json_typeof(first) <> json_typeof(second) or json_typeof(first) not in ('string', 'number') then
         return false;
     elsif json_typeof(first) = 'number' then
-        -- Integers are written in one way only; of doubles, −0 and 0 are two.
+        -- An integer has only one text. The doubles −0 and 0 are different values.
         return first::text ~ '[.eE]' and second::text ~ '[.eE]'
             and first::text::double precision = second::text::double precision
             and (left(first::text, 1) = '-') = (left(second::text, 1) = '-');
     end if;
-    -- What holds U+0000 is written in one way only, by the gateways.
+    -- Only gateways write strings with U+0000, and each of them has only one text.
     return position('\u0000' in first::text) = 0 and position('\u0000' in second::text) = 0
         and first::text::jsonb = second::text::jsonb;
 end
 $$;
 
--- The same, for most at a glance. (Not strict, so that it can be inlined.)
+-- Returns whether two scalars are the same value. Most calls need only a comparison of texts. (It is not strict, so that
+-- PostgreSQL can inline it.)
 create or replace function pathmirror.same_scalar(first json, second json) returns boolean
 language sql immutable parallel safe as $$
     select case
@@ -47,7 +48,7 @@ language sql immutable parallel safe as $$
     end
 $$;
 
--- What a server value is at the place that it is written to.
+-- Returns the result of a server value at its path.
 create or replace function pathmirror.server_value(
     of_namespace bigint, place text, asked jsonb, milliseconds bigint
 ) returns jsonb
@@ -84,8 +85,8 @@ begin
 end
 $$;
 
--- A value as the log has it: checked, arrays as objects, nulls and empty objects gone, server values filled in. NULL for
--- nothing. `depth`: how many keys lead here.
+-- Returns a value as the log stores it, after checks: with objects for arrays, without nulls and empty objects, and with the
+-- results of server values. Returns NULL for an empty value. `depth` is the number of keys in the path.
 create or replace function pathmirror.export_form(
     value jsonb, of_namespace bigint, place text, depth integer, milliseconds bigint
 ) returns jsonb
@@ -165,7 +166,7 @@ begin
 end
 $$;
 
--- What is written at a place, in export form: checked and resolved. NULL to remove what is there.
+-- Checks and resolves the value of a write, and returns it in export form. Returns NULL if the write removes the data.
 create or replace function pathmirror.resolved_value(
     value jsonb, of_namespace bigint, place text, milliseconds bigint
 ) returns jsonb
@@ -184,13 +185,13 @@ begin
 end
 $$;
 
--- A scalar as a row of the tree has it.
+-- Returns the text of a scalar in a row of the tree.
 create or replace function pathmirror.scalar_text(scalar jsonb) returns text
 language sql immutable parallel safe as $$
     select case jsonb_typeof(scalar) when 'number' then pathmirror.number_text(scalar::numeric) else scalar::text end
 $$;
 
--- The rows of a value in export form at a place.
+-- Returns the rows of a value in export form at a path.
 create or replace function pathmirror.leaf_rows(value jsonb, place text) returns table (path text, leaf text)
 language plpgsql immutable strict parallel safe as $$
 #variable_conflict use_column

@@ -1,7 +1,7 @@
--- Waiting for mirrors.
+-- The function that waits for mirrors.
 
--- Waits until the namespace's mirrors in this database, or the one that is named, have come to a seq (default: the head
--- as it is now). Returns the seq that they have come to.
+-- Waits until the mirrors of the namespace in this database, or only the named mirror, have reached a seq (default: the current
+-- head). Returns the seq that all of them have reached.
 create or replace function pathmirror.wait_for(
     namespace text, seq bigint default null, timeout interval default '30 seconds', mirror text default null
 ) returns bigint

@@ -1,4 +1,4 @@
--- Writing the tree from SQL, for everybody who is granted it.
+-- Functions that write the tree from SQL. Roles with the privilege may call them.
 
 create or replace function pathmirror.set(namespace text, path text, value jsonb) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1
@@ -58,15 +58,15 @@ begin
     from (
         select pathmirror.path_keys(pair.key) as keys, pair.value, pair.n
         from jsonb_each(value) with ordinality as pair (key, value, n)
-        -- What is nothing but slashes names no child.
+        -- A path that consists only of slashes names no child.
         where case when translate(pair.key, '/', '') = '' then pathmirror.is_key(translate(pair.key, '/', '')) else true end
         offset 0
     ) as member;
     if paths is null then
-        -- An update of nothing is no write.
+        -- An empty update does not write an entry.
         return (select head from pathmirror.namespace where id = pathmirror.namespace_id(update.namespace));
     end if;
-    -- In this order a path's first descendant, if it has any, comes right behind it.
+    -- In this order, the first descendant of a path follows it immediately.
     select before, path_here into ancestor, descendant
     from (
         select here.path as path_here, lag(here.path) over (order by replace(here.path, '/', chr(1)) collate "C") as before
