@@ -206,6 +206,9 @@ public enum FeedDestination: Sendable, Equatable {
 extension FeedDefinition {
     /// The operations that change data.
     static let allOperations = Tree.Operation.allCases.filter { $0 != .rules }
+    /// All operations before namespaces could follow an upstream. A definition that names all of them was stored without a
+    /// choice, so it means all operations.
+    static let formerOperations = Set(allOperations).subtracting([.upstream, .resync])
 
     /// Returns the complete definition as JSON. Omitted members are written with their defaults, in a fixed order, so that equal
     /// definitions have equal texts.

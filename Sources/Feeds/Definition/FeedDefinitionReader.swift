@@ -152,7 +152,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         if let value = members["operations"] {
             let names = words(value, "operations", of: FeedDefinition.allOperations.map(\.rawValue))
             let operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
-            definition.operations = operations.count == FeedDefinition.allOperations.count ? nil : operations
+            definition.operations = FeedDefinition.formerOperations.isSubset(of: operations) ? nil : operations
         }
         if let value = members["events"] {
             let names = words(value, "events", of: FeedDefinition.Event.allCases.map(\.rawValue))
