@@ -181,7 +181,7 @@ extension FollowMachine {
                 case .indivisible: "\(part) is larger than the upstream sends at once, and has no children to split"
                 case .tooManyParts: "The upstream refuses parts of every size"
                 }
-            refuse(part, .tooLarge(reason: reason), after: settings.violationPause, now: now)
+            refuse(part, .tooLarge(reason: reason), after: settings.refusalPause, now: now)
         }
     }
 
