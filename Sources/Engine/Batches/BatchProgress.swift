@@ -34,7 +34,7 @@ struct BatchProgress: Sendable {
         let keepsSteps: Bool
         let timestamp: Int64
         let done: DoneWrites
-        /// What the evaluation began with.
+        /// The upstream messages with which the evaluation began.
         let messages: UpstreamMessages
         let repeatedWrites: Int
         /// Whether named writes were refused that may have been executed when they arrived first.

@@ -76,7 +76,7 @@ public final class LiveNamespace: Sendable {
     /// of the database, which is repeated about once a second.
     public var isFollowing: Bool { following != .nothing }
 
-    /// What the namespace follows, as far as this gateway knows.
+    /// Whether the namespace follows an upstream, as far as this gateway knows.
     var following: Following {
         get { Following(rawValue: followed.load(ordering: .relaxed)) ?? .nothing }
         set { followed.store(newValue.rawValue, ordering: .relaxed) }

@@ -7,7 +7,7 @@ import Wire
 /// It executes the machine's effects in an order that real threads could have, and notes the first rule that is broken.
 /// The plan need not cover the whole tree, so that changes outside the parts are found.
 package struct FollowTrial {
-    /// What happens to a submitted write.
+    /// The outcome that the trial gives a submitted write.
     package enum Outcome: Sendable {
         case committed
         /// The answer is lost after the commit.

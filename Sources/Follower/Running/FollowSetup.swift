@@ -3,7 +3,7 @@ public import HTTPClient
 internal import LogStore
 public import Runtime
 
-/// What the follower of one namespace needs.
+/// The namespace, the upstream and the claim of one follower.
 struct FollowSetup: Sendable {
     let namespaceID: Int64
     let namespace: String
@@ -19,7 +19,7 @@ struct FollowSetup: Sendable {
     let logger: Logger
 }
 
-/// What the followers of a gateway share.
+/// The transport, the HTTP client and the times that the followers of a gateway share.
 public struct FollowTools: Sendable {
     let transport: any RealtimeTransport
     let client: HTTPClient

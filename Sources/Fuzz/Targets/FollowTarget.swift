@@ -130,7 +130,7 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = try? UpstreamAddress(String(decoding: $0, as: UTF8.self)) }
 
-    /// What a hostile upstream sends to a follower, one message per line. A line with ! is a command for the follower's
+    /// The messages of a hostile upstream to a follower, one per line. A line with ! is a command for the follower's
     /// surroundings; the first line selects its parts.
     static let follower = FuzzTarget(
         name: "follower",

@@ -70,7 +70,7 @@ public enum FollowAddition: Sendable, Equatable {
     case hasData
 }
 
-/// What a namespace follows, as far as other writers need to know.
+/// Whether a namespace follows an upstream, as far as other writers have to know.
 public enum Following: UInt8, Sendable, Hashable {
     /// The namespace follows nothing: clients may write.
     case nothing
