@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from harness.follow import LIVE, TUNE, Followed
+from harness import cli, sql
+from harness.follow import LIVE, TUNE, Followed, Following
 from harness.gateway import start_serve
 from harness.waiting import wait_until
 from upstream.proxy import UpstreamProxy
@@ -216,6 +217,27 @@ def test_an_upstream_that_is_not_there(followed):
         followed.following.wait_trouble()
         proxy.refuse(False)
         followed.wait_equal(60)
+
+
+# MARK: Rules
+
+def test_no_data_is_loaded_before_the_rules(follows, own_postgres, upstream, scratch, logs):
+    """Until the upstream's rules are in force, the rules for other namespaces would decide who reads its data."""
+    url = own_postgres.create_database()
+    cli.succeeds("migrate", "up", "--database-url", url)
+    following = Following(url)
+    upstream.put("a", 1)
+    following.add(upstream.url("shop"), upstream.credentials(scratch / "account.json"))
+    upstream.set(rest_status=403)
+    gateway = start_serve(url, scratch, logs, tune=TUNE)
+    try:
+        wait_until(lambda: "rules" in (following.status()["message"] or ""), "the problem with the rules")
+        assert upstream.requests("q") == []
+        upstream.behave()
+        wait_until(lambda: following.status()["entries"] == 2, "rules and data", 60)
+        assert [entry[0] for entry in sql.rows(url, "select op from pathmirror.log order by seq")] == ["rules", "resync"]
+    finally:
+        gateway.sweep()
 
 
 # MARK: PostgreSQL

@@ -13,7 +13,7 @@ import Wire
 ///     FollowRequests    -- tokens, rules ----+
 ///     FollowSupervisor  -- position ---------+         board: status, requests to the supervisor
 final class FollowRunner: Sendable {
-    /// What the supervisor reads and stores.
+    /// The status that the supervisor stores, and the runner's requests to it.
     struct Board: Sendable {
         var status: FollowStatus
         /// Whether the supervisor has to read the position.
@@ -48,10 +48,13 @@ final class FollowRunner: Sendable {
     }
 
     /// Ends the connection and the threads. Submitted writes may still be committed.
-    func end() {
+    ///
+    /// - Parameter waits: whether to return only when the threads have ended. A thread may compute the hash of a large tree
+    ///   for some seconds, in which the supervisor has to write the heartbeats of other followers.
+    func end(waits: Bool) {
         inbox.stop()
         requests.stop()
-        for thread in threads.withLock({ $0 }) { thread.join() }
+        for thread in threads.withLock({ $0 }) { if waits { thread.join() } else { thread.detach() } }
     }
 
     func positionFound(_ position: Int64) {
@@ -73,9 +76,14 @@ struct FollowLoop {
     private var held: ArraySlice<(event: TransportEvent, number: ConnectionNumber)> = []
     /// The time at which a living connection's token is requested again, after a failure.
     private var tokenRetryAt: Milliseconds?
+    /// The day since 1970 (UTC) of the last counted bytes.
+    private var countedDay: Int64 = 0
     private var isRootAsked = false
     private var rootRetryAt: Milliseconds?
     private var isEstimating = false
+    /// Whether the upstream's rules have never been adopted. Its data is not loaded before that: until then the rules of other
+    /// namespaces would decide who reads it.
+    private var awaitsRules: Bool
     private var rulesProblem: String?
     /// The digest of the rules that were submitted last.
     private var submittedRules: String?
@@ -91,6 +99,7 @@ struct FollowLoop {
         self.board = board
         status = setup.status
         before = setup.status
+        awaitsRules = !setup.keepsRules && setup.status.rulesDigest == nil
         logger = setup.logger.adding([("namespace", setup.namespace)])
         machine = FollowMachine(
             FollowSettings(setup.upstream, setup.tools.times),
@@ -120,6 +129,7 @@ struct FollowLoop {
     }
 
     private mutating func begin() {
+        guard !isEstimating, !awaitsRules else { return }
         let now = Clock.monotonicMilliseconds
         if let reason = budgetReason(adding: 0) {
             machine.exceedBudget(reason, until: now + untilTomorrow, now: now)
@@ -222,6 +232,10 @@ struct FollowLoop {
         // Rules that can't be evaluated must not let anyone read more than the upstream does.
         machine.adopt(
             rules: problem == nil ? source : Array(#"{"rules": {".read": false, ".write": false}}"#.utf8), now: now)
+        if awaitsRules {
+            awaitsRules = false
+            begin()
+        }
     }
 
     private mutating func note(rules problem: String) {
@@ -291,10 +305,14 @@ struct FollowLoop {
     // MARK: Counting
 
     private mutating func count(_ bytes: Int) {
-        let today = Self.today
-        if status.receivedOn != today {
-            status.receivedOn = today
-            status.receivedToday = 0
+        let day = Clock.unixMilliseconds / 86_400_000
+        if day != countedDay {
+            countedDay = day
+            let today = Self.today
+            if status.receivedOn != today {
+                status.receivedOn = today
+                status.receivedToday = 0
+            }
         }
         status.receivedToday += Int64(bytes)
         status.received += Int64(bytes)

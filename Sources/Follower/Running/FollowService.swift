@@ -108,7 +108,7 @@ final class FollowSupervisor: Sendable {
             _ = isStopping.wait(milliseconds: pause) { $0 ? true : nil }
         }
         for runner in takeAll() {
-            runner.end()
+            runner.end(waits: true)
             if let connection, connection.isOpen {
                 _ = try? connection.reportFollow(runner.setup.namespaceID, fence: runner.setup.fence, runner.status)
                 _ = try? connection.releaseFollow(runner.setup.namespaceID, fence: runner.setup.fence)
@@ -180,7 +180,7 @@ final class FollowSupervisor: Sendable {
 
     private func end(_ id: Int64) {
         let runner = running.withLock { $0.removeValue(forKey: id) }
-        runner?.end()
+        runner?.end(waits: false)
     }
 
     private func claim(_ record: FollowRecord, _ connection: LogConnection) throws {
