@@ -63,7 +63,7 @@ comment on column pathmirror.namespace.last_batch is 'The batch id of the entry 
 comment on column pathmirror.namespace.pruned_batch is 'The batch id of the last entry that was pruned.';
 comment on column pathmirror.namespace.shared_to is 'Seqs below this are in the tables that namespaces share.';
 comment on column pathmirror.namespace.stamped_at is 'The committed_at of the last entry. It never steps back, whatever the clock does.';
-comment on column pathmirror.namespace.is_following is 'Whether it follows an upstream, so that only its follower writes to it.';
+comment on column pathmirror.namespace.is_following is 'True if the namespace follows an upstream. Then only its follower writes to it.';
 comment on table pathmirror.namespace is 'One database instance: its own tree, log and rules.';
 
 create table pathmirror.log (
@@ -546,22 +546,22 @@ comment on table pathmirror.feed_message is 'Messages of feeds that failed: dead
 create table pathmirror.follow (
     namespace_id bigint not null,
     upstream text not null,
-    -- Their kind and where they are; never a secret.
+    -- The kind of the credentials and the name of their file; never a secret.
     credentials json not null,
-    -- Whether it has rules of its own, instead of the upstream's.
+    -- True if the namespace keeps rules of its own instead of the upstream's.
     keep_rules boolean not null default false,
     max_bytes_per_day bigint,
     is_paused boolean not null default false,
     created_at timestamptz not null default now(),
-    -- Under which claim messages are taken; null where no gateway follows. The heartbeat is counted up while its gateway lives.
+    -- The claim under which messages are committed; null if no gateway follows. The gateway increments the heartbeat.
     fence uuid,
     gateway text,
     heartbeat bigint not null default 0,
-    -- The number of the last message that is in the log, among those of the fence.
+    -- The number of the last committed message under the fence.
     position bigint not null default 0,
-    -- The batch that may move the head: the follower's last one, or that of an administrator's rules.
+    -- The batch that may move the head: the follower's last one, or a batch with an administrator's rules.
     batch uuid,
-    -- How it fares, as its gateway said last.
+    -- The last status that the gateway reported.
     state text not null default 'starting',
     message text,
     state_since timestamptz,
@@ -580,7 +580,7 @@ create table pathmirror.follow (
     primary key (namespace_id),
     constraint follow_max_bytes_per_day_check check (max_bytes_per_day > 0)
 ) with (fillfactor = 30);
-comment on table pathmirror.follow is 'Which namespaces follow an upstream, who writes its messages, and how that fares.';
+comment on table pathmirror.follow is 'Namespaces that follow an upstream, with the claim of the gateway that follows and its last status.';
 
 -- Namespaces in several databases
 

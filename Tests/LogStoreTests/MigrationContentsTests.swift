@@ -11,6 +11,6 @@ import Testing
         #expect(Migrations.all.count == 29)
         #expect(
             Hex.encode(Digest.sha256(Array(checksums.utf8)))
-                == "425e59f166f41a1378cc3645915459e287e61bd1558112d50902d35ade8392e7")
+                == "9d5db0f1d3c2f1c774bdc85c5f105145af9d23cb5ec9236ee7f0e54047409279")
     }
 }

@@ -138,4 +138,4 @@ select
 from pathmirror.follow
 join pathmirror.namespace on namespace.id = follow.namespace_id and namespace.name not like '.%';
 
-comment on view pathmirror.follow_status is 'Each namespace that follows an upstream, and how that fares.';
+comment on view pathmirror.follow_status is 'Each namespace that follows an upstream, with its status.';

@@ -1,3 +1,4 @@
+import Follower
 import LogStore
 
 struct FollowPauseCommand: Command {
@@ -47,8 +48,14 @@ struct FollowRemoveCommand: Command {
             "End following \(record.upstream)? Clients can then write to \"\(record.namespace)\", and it no longer receives changes.",
             "Add --yes to end following without being asked.", arguments, console)
         _ = try connection.removeFollow(record.namespaceID)
+        let credentials =
+            switch try? UpstreamCredentials(stored: record.credentials) {
+            case .file(let file): " --credentials '\(file)'"
+            case .owner: " --credentials owner"
+            case .some(.none), nil: ""
+            }
         console.write(
             "Namespace \"\(record.namespace)\" no longer follows. To follow again: pathmirror follow add \(record.namespace) "
-                + "--upstream '\(record.upstream)' --replace")
+                + "--upstream '\(record.upstream)'\(credentials) --replace")
     }
 }
