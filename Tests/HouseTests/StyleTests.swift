@@ -50,6 +50,15 @@ import Testing
         }
     }
 
+    /// Checks that tests that look for waiting sessions look in their own database: others share its cluster.
+    @Test func waitingSessionsAreOnesOwn() {
+        for file in SourceFiles.swift(below: "Tests") {
+            for (index, line) in file.lines.enumerated() where line.contains("pg_locks " + "where not granted") {
+                #expect(line.contains("pid"), "\(file.path):\(index + 1)")
+            }
+        }
+    }
+
     /// Checks that a comment next to each unchecked concurrency annotation explains its safety.
     @Test func uncheckedConcurrencySaysWhy() {
         for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {

@@ -61,12 +61,7 @@ import Tree
                     delete from pathmirror.snapshot where namespace_id = \(id)
                     """)
                 isBegun.broadcast { $0 = true }
-                let looker = try? LogConnection(url)
-                defer { looker?.close() }
-                _ = eventually {
-                    let waiting = try? looker?.sql.execute("select exists (select from pg_locks where not granted)")
-                    return (try? waiting?.bool(0, 0)) ?? false
-                }
+                _ = try? oneWaitsForALock(url)
                 try? removal?.sql.executeScript("commit")
             }
             #expect(throws: LogStoreError.self) {

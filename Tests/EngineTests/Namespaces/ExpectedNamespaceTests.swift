@@ -26,13 +26,7 @@ import Tree
         try connection.sql.executeScript("begin; lock table pathmirror.node in access exclusive mode")
         let result = Condition<Result<LiveNamespace, EngineError>?>(nil)
         engine.engine.withNamespace("test") { loaded in result.broadcast { $0 = loaded } }
-        let other = try LogConnection(url)
-        defer { other.close() }
-        #expect(
-            eventually {
-                let waiting = try? other.sql.execute("select exists (select from pg_locks where not granted)")
-                return (try? waiting?.bool(0, 0)) ?? false
-            })
+        #expect(try oneWaitsForALock(url))
         try connection.sql.executeScript(
             """
             delete from pathmirror.node; delete from pathmirror.namespace;

@@ -308,7 +308,7 @@ import Tree
 
     private func waits(_ connection: LogConnection) throws -> Bool {
         try connection.sql.execute(
-            "select exists (select from pg_locks where not granted)"
+            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
         ).bool(0, 0)
     }
 
