@@ -119,7 +119,7 @@ _HALF = _MILLISECOND / 2
 def compare_mirror(url: str, tree, patience: float = 60) -> int:
     """The mirror's table must be the oracle's projection of the upstream's tree. Returns the number of rows."""
     try:
-        wait_until(lambda: sql.rows(url, "select bool_and(seq = head) from pathmirror.mirror_status")[0][0], "the mirror to reach the head", patience, 0.1)
+        wait_until(lambda: sql.rows(url, "select bool_and(seq is not distinct from head) from pathmirror.mirror_status")[0][0], "the mirror to reach the head", patience, 0.1)
     except Late as late:
         raise Violation(str(late)) from None
     with psycopg.connect(url) as connection:

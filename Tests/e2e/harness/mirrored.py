@@ -55,4 +55,4 @@ class Mirrored:
     def caught_up(self):
         """Waits until every mirror has reached the head."""
         wait_until(lambda: self.rows(
-            "select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0], "the mirrors to catch up", 60)
+            "select coalesce(bool_and(seq is not distinct from head), true) from pathmirror.mirror_status")[0][0], "the mirrors to catch up", 60)

@@ -160,7 +160,7 @@ class Rig:
 
     def caught_up(self):
         """Waits until every mirror has reached the head."""
-        wait_until(lambda: self.rows("select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0],
+        wait_until(lambda: self.rows("select coalesce(bool_and(seq is not distinct from head), true) from pathmirror.mirror_status")[0][0],
                    "the mirrors to catch up", 60, 0.2)
 
     def feeds_at(self, head: int) -> bool:
