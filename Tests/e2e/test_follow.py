@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import cli, sql
 from harness.feeds import ADMIN, Feed
-from harness.follow import READ_ONLY, TUNE
+from harness.follow import READ_ONLY
 from harness.gateway import SECRET, start_dev
 from harness.sse import Listener
 from harness.waiting import wait_until
@@ -18,7 +18,6 @@ from upstream.database import OPEN_RULES
 from upstream.writes import NUMBERS, STRINGS, Direct, Writes, run
 
 SHOP = {"orders": {"k1": {"total": 5, ".priority": 2}, "k2": {"total": 7, "items": ["a", "b"]}}, "stock": {"7": 1, "07": 2, "10": {".value": 3, ".priority": "p"}}}
-needs_tune = pytest.mark.skipif(not TUNE, reason="needs constants of the follower: PATHMIRROR_E2E_FOLLOW_TUNE")
 
 
 # MARK: Reading
@@ -244,7 +243,6 @@ def test_own_rules_may_be_kept(followed):
     followed.wait_equal()
 
 
-@needs_tune
 def test_changed_rules_are_noticed(followed):
     followed.standin.put("", SHOP)
     followed.begin().wait_equal()

@@ -29,7 +29,7 @@ from upstream.writes import ByRest, BySocket, Direct, Mixed, Writes, run
 SEED = int(os.environ.get("PATHMIRROR_E2E_SEED", "0")) or random.randrange(1 << 30)
 WRITES = int(os.environ.get("PATHMIRROR_E2E_FOLLOW_WRITES", "600"))
 # The follower backs off up to 30 s after failures in a row, unless a constant makes it faster.
-CUTS = int(os.environ.get("PATHMIRROR_E2E_FOLLOW_CUTS", "40" if TUNE else "8"))
+CUTS = int(os.environ.get("PATHMIRROR_E2E_FOLLOW_CUTS", "40"))
 ORDERS = {"name": "orders", "path": "/orders/{order_id}", "rest": "rest",
           "columns": {"total": "double precision", "name": "text", "note": "text", "items": "jsonb"}}
 
@@ -119,7 +119,7 @@ def agree(followed, messages: dict[str, list]):
         wanted = without_priorities(wanted)
         wanted = wanted if isinstance(wanted, dict) else {}
         assert exact(held) == exact(wanted), f"seed {SEED}: feed {name}"
-    wait_until(lambda: sql.rows(followed.url, "select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0], "the mirror", 60)
+    wait_until(lambda: sql.rows(followed.url, "select coalesce(bool_and(seq is not distinct from head), true) from pathmirror.mirror_status")[0][0], "the mirror", 60)
     log = Log()
     with psycopg.connect(followed.url) as connection:
         connection.execute("set transaction isolation level repeatable read")
@@ -256,7 +256,7 @@ def test_a_follower_is_told_where_a_missing_credential_is(follows, serve, upstre
     followed.following.resume()
     followed.following.wait_trouble("credential", "account", "token", "auth")
     time.sleep(3)
-    assert len(upstream.account.token_requests) < (60 if TUNE else 8)
+    assert len(upstream.account.token_requests) < 60
     upstream.account.mode = "ok"
     followed.following.wait_live()
     followed.wait_equal()

@@ -190,7 +190,7 @@ def test_a_crowd_of_mischief(world, victim):
     victim.begin()
     writes = Writes(SEED, width=10, long_strings=False)
     writes.copy.put(("good",), standin.export("good", ns))
-    for _ in range(12 if TUNE else 4):
+    for _ in range(12):
         run(writes, Direct(standin, ns), 10)
         standin.do("invalid", only=ns, kind=dice.choice(list(INVALID)))
         if dice.random() < 0.5:

@@ -5,7 +5,6 @@ The names of states and of members of `--json` are only here, as they were not f
 
 import http.client
 import json
-import os
 
 from upstream.equality import exact
 from upstream.judge import judge, log_entries, upstream_hashes
@@ -16,9 +15,9 @@ from .rest import Rest
 from .waiting import PATIENCE, wait_until
 from .websocket_client import RealtimeClient
 
-# Constants of the follower that tests would wait for otherwise (PATHMIRROR_TUNE): back-off, silence, polls of rules. Their names were not
-# fixed when this was written, so tests that need them are short, or skipped, without this variable.
-TUNE = os.environ.get("PATHMIRROR_E2E_FOLLOW_TUNE", "")
+# Short times of the follower (PATHMIRROR_TUNE): after an invalid message, it waits ten minutes otherwise.
+TUNE = ("follow-first-retry=100ms,follow-longest-retry=1s,follow-silence=3s,follow-rules-poll=1s,follow-refusal-pause=1s,"
+        "follow-violation-pause=2s,follow-shutdown-retry=8s")
 # The follower may wait for a lease of a gateway that died, and back off up to 30 s.
 PATIENT = 60.0
 # The values of `state` while the follower is connected and has all there is; and what it is not while something is wrong.
