@@ -19,14 +19,10 @@ extension LogConnection {
         guard let record = try namespace(named: name, creating: true) else { throw .unknownNamespace(name) }
         let addition = try inTransaction { () throws(PostgresError) -> FollowAddition? in
             let known = try postgres.execute(
-                "select is_following from pathmirror.namespace where id = $1 and name = $2 for update",
+                "select from pathmirror.namespace where id = $1 and name = $2 for update",
                 [.int8(record.id), .text(name)])
             guard known.rowCount == 1 else { return nil }
-            if try known.bool(0, 0) { return .alreadyFollows }
-            let data = try postgres.execute(
-                "select exists (select from pathmirror.node where namespace_id = $1)", [.int8(record.id)])
-            let hasData = try data.bool(0, 0)
-            if hasData, !replaces { return .hasData }
+            if let obstacle = try followObstacle(name, replaces: replaces) { return obstacle }
             var row: PostgresParameters = [.int8(record.id), .text(upstream)]
             row.appendJSON(Array(credentials.utf8))
             row.appendBool(keepRules)
@@ -42,6 +38,25 @@ extension LogConnection {
         }
         guard let addition else { throw .unknownNamespace(name) }
         return addition
+    }
+
+    /// Returns why a namespace can't begin to follow, or nil if it can or doesn't exist. A check before work whose result
+    /// `addFollow` would refuse: the answer may change at any time.
+    public func obstacle(
+        toFollowing name: String, replaces: Bool
+    ) throws(LogStoreError) -> FollowAddition? {
+        try translated { () throws(PostgresError) in try followObstacle(name, replaces: replaces) }
+    }
+
+    private func followObstacle(_ name: String, replaces: Bool) throws(PostgresError) -> FollowAddition? {
+        let rows = try postgres.execute(
+            """
+            select is_following, exists (select from pathmirror.node where namespace_id = namespace.id)
+            from pathmirror.namespace where name = $1
+            """, [.text(name)])
+        guard rows.rowCount == 1 else { return nil }
+        if try rows.bool(0, 0) { return .alreadyFollows }
+        return try rows.bool(0, 1) && !replaces ? .hasData : nil
     }
 
     /// Ends following: the namespace keeps its data and rules, and clients may write to it.

@@ -29,9 +29,25 @@ struct FollowAddCommand: Command {
             maxBytesPerDay: try arguments.size("max-bytes-per-day", in: 1...Int.max).map { Int64($0) })
         let connection = try FollowOptions.connection(arguments, console, "follow")
         defer { connection.close() }
+        let replaces = arguments.has("replace")
+        if let obstacle = try connection.obstacle(toFollowing: name, replaces: replaces) {
+            try confirm(obstacle, name)
+        }
         try follower.check(console)
-        let added = try follower.add(connection, replaces: arguments.has("replace"))
-        switch added {
+        try confirm(try follower.add(connection, replaces: replaces), name)
+        guard !arguments.has("json") else {
+            return console.write(
+                JSONOutput.object([
+                    "namespace": .text(name), "upstream": .text(follower.upstream.description),
+                    "keepRules": .bool(follower.keepsRules),
+                ]).line)
+        }
+        console.write("Namespace \"\(name)\" follows \(follower.upstream). Clients can now only read it.")
+        console.write("See its progress: pathmirror follow status. To end it: pathmirror follow rm \(name)")
+    }
+
+    private static func confirm(_ addition: FollowAddition, _ name: String) throws {
+        switch addition {
         case .added: break
         case .alreadyFollows:
             throw CommandFailure(
@@ -42,14 +58,5 @@ struct FollowAddCommand: Command {
                 "Namespace \"\(name)\" has data. Use another namespace, or add --replace to replace its data by the upstream's."
             )
         }
-        guard !arguments.has("json") else {
-            return console.write(
-                JSONOutput.object([
-                    "namespace": .text(name), "upstream": .text(follower.upstream.description),
-                    "keepRules": .bool(follower.keepsRules),
-                ]).line)
-        }
-        console.write("Namespace \"\(name)\" follows \(follower.upstream). Clients can now only read it.")
-        console.write("See its progress: pathmirror follow status. To end it: pathmirror follow rm \(name)")
     }
 }
