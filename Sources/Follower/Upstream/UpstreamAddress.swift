@@ -57,7 +57,9 @@ public struct UpstreamAddress: Sendable, Equatable, CustomStringConvertible {
         }
         guard !host.isEmpty, host.utf8.count <= 253, isHost else { throw .invalidUpstream("its host is invalid") }
         guard let portText else { return (host.lowercased(), isSecure ? 443 : 80) }
-        guard let port = UInt16(portText), port > 0 else { throw .invalidUpstream("its port is invalid") }
+        guard portText.utf8.allSatisfy({ 0x30...0x39 ~= $0 }), let port = UInt16(portText), port > 0 else {
+            throw .invalidUpstream("its port is invalid")
+        }
         return (host.lowercased(), port)
     }
 
