@@ -62,8 +62,10 @@ enum LogEventTable {
             "None. Report it with `detail` if the namespace differs afterwards (`pathmirror follow verify`).",
         "the upstream's rules were not adopted": "Follow with `--keep-rules`, and set rules of your own.",
         "this gateway follows the upstream": "None.",
-        "another gateway follows the upstream, or the namespace no longer follows one":
-            "None, if the gateway was restarted or `follow rm` was run. Often: find out what stops the gateways.",
+        "another gateway follows the upstream now":
+            "None, if it happens once. Often: find out what stops the gateways.",
+        "the namespace can't follow its upstream":
+            "Act on `reason`. Then: `pathmirror follow pause NS` and `pathmirror follow resume NS`, or `follow rm` and `follow add`.",
         "keys fetched": "None.",
         "the issuer's keys can't be fetched":
             "Make `--jwks-url` reachable from here. The gateway checks tokens with the last keys while these are valid.",

@@ -255,3 +255,25 @@ def test_while_postgresql_is_away_the_follower_stops_reading(follows, own_postgr
         followed.judge()
     finally:
         gateway.sweep()
+
+
+def test_a_stored_upstream_that_is_invalid(followed):
+    """One gateway holds the namespace and reports it; others don't try in turn. After the repair, a pause and a resume suffice."""
+    followed.standin.put("a", 1)
+    followed.begin().wait_equal()
+    followed.following.pause(followed.standin)
+    upstream = sql.rows(followed.url, "select upstream from pathmirror.follow")[0][0]
+    sql.execute(followed.url, "update pathmirror.follow set upstream = 'nonsense'")
+    followed.following.resume()
+    followed.following.wait_trouble("invalid")
+    claimed = "select fence, gateway, heartbeat from pathmirror.follow"
+    fence, gateway, heartbeat = sql.rows(followed.url, claimed)[0]
+    wait_until(lambda: sql.rows(followed.url, claimed)[0][2] >= heartbeat + 7, "seven heartbeats", 30)
+    assert sql.rows(followed.url, claimed)[0][:2] == (fence, gateway)
+    assert followed.gateway.metric('pathmirror_followers{state="invalid"}') == 1
+    followed.following.pause()
+    sql.execute(followed.url, f"update pathmirror.follow set upstream = '{upstream}'")
+    followed.following.resume()
+    followed.following.wait_live()
+    followed.standin.put("a", 2)
+    followed.wait_equal()

@@ -57,6 +57,8 @@ final class FollowSupervisor: Sendable {
     private let target: @Sendable (String) -> any FollowTarget
     private let isStopping = Condition(false)
     private let running = Mutex<[Int64: FollowRunner]>([:])
+    /// The claimed namespaces whose stored upstream or credentials are invalid.
+    private let invalid = Mutex<[Int64: InvalidFollow]>([:])
 
     private static let heartbeatMilliseconds: Milliseconds = 1_000
     /// The time without a heartbeat after which another gateway takes a namespace over.
@@ -81,7 +83,7 @@ final class FollowSupervisor: Sendable {
                 FollowReport(
                     namespace: $0.setup.namespace, status: $0.status, maxBytesPerDay: $0.setup.maxBytesPerDay)
             }
-        }
+        } + invalid.withLock { $0.values.map(\.report) }
     }
 
     func stop() { isStopping.broadcast { $0 = true } }
@@ -114,6 +116,11 @@ final class FollowSupervisor: Sendable {
                 _ = try? connection.releaseFollow(runner.setup.namespaceID, fence: runner.setup.fence)
             }
         }
+        if let connection, connection.isOpen {
+            for (id, invalid) in invalid.withLock({ $0 }) {
+                _ = try? connection.releaseFollow(id, fence: invalid.fence)
+            }
+        }
         connection?.close()
     }
 
@@ -134,13 +141,14 @@ final class FollowSupervisor: Sendable {
         let asked = Clock.monotonicMilliseconds
         let records = try connection.follows()
         try keep(records, connection)
-        let mine = running.withLock { $0 }
+        try keepInvalid(connection)
+        let mine = Set(running.withLock { $0.keys }).union(invalid.withLock { $0.keys })
         let beats = records.compactMap { record -> GatewayHeartbeat? in
-            guard let fence = record.fence, mine[record.namespaceID] == nil else { return nil }
+            guard let fence = record.fence, !mine.contains(record.namespaceID) else { return nil }
             return Self.beat(record, fence)
         }
         let dead = Set(watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds))
-        for record in records where mine[record.namespaceID] == nil && !record.isPaused {
+        for record in records where !mine.contains(record.namespaceID) && !record.isPaused {
             if let fence = record.fence, !dead.contains(Self.beat(record, fence)) { continue }
             try claim(record, connection)
         }
@@ -161,9 +169,10 @@ final class FollowSupervisor: Sendable {
                 continue
             }
             guard let record = byID[id], record.fence == fence else {
-                logger.warning(
-                    "another gateway follows the upstream, or the namespace no longer follows one",
-                    [("namespace", runner.setup.namespace)])
+                if byID[id]?.fence != nil {
+                    logger.warning(
+                        "another gateway follows the upstream now", [("namespace", runner.setup.namespace)])
+                }
                 end(id)
                 continue
             }
@@ -175,6 +184,15 @@ final class FollowSupervisor: Sendable {
                 runner.positionFound(position)
             }
             if try !connection.reportFollow(id, fence: fence, runner.status) { end(id) }
+        }
+    }
+
+    /// Reports the status of the namespaces that can't be followed, and forgets those that are claimed no longer: after a pause
+    /// or a removal, the row is read again.
+    private func keepInvalid(_ connection: LogConnection) throws {
+        for (id, follow) in invalid.withLock({ $0 })
+        where try !connection.reportFollow(id, fence: follow.fence, follow.report.status) {
+            invalid.withLock { _ = $0.removeValue(forKey: id) }
         }
     }
 
@@ -206,9 +224,21 @@ final class FollowSupervisor: Sendable {
             var status = record.status
             status.state = FollowState.invalid(reason: "").name
             status.message = "\(error)"
+            logger.error(
+                "the namespace can't follow its upstream", [("namespace", record.namespace), ("reason", "\(error)")])
+            let report = FollowReport(
+                namespace: record.namespace, status: status, maxBytesPerDay: record.maxBytesPerDay)
+            invalid.withLock { $0[record.namespaceID] = InvalidFollow(fence: fence, report: report) }
             _ = try connection.reportFollow(record.namespaceID, fence: fence, status)
         }
     }
+}
+
+/// A claim of a namespace that can't be followed, because its stored upstream or credentials are invalid. The claim prevents
+/// other gateways from trying it, too.
+private struct InvalidFollow {
+    let fence: [UInt8]
+    let report: FollowReport
 }
 
 extension FollowRunner {
