@@ -1,5 +1,6 @@
 """Former states: `replay tree|log|apply`, `log snapshot|prune|blame`, `diff`."""
 
+import gzip
 import json
 import signal
 import time
@@ -313,6 +314,29 @@ def test_diff(history):
     history.run("replay", "tree", "--at", "5", "--into", "then")
     assert history.run("diff", "default@5", "then") == ""
     assert cli.command("diff", "default@x", "default", "--database-url", history.url).returncode == 2
+
+
+def test_diff_with_an_export(history, scratch):
+    """A file is the value at --path, as in `import`."""
+    export, packed, part = scratch / "export.json", scratch / "export.json.gz", scratch / "part.json"
+    history.run("export", "--output", export)
+    assert history.run("diff", "default", export) == ""
+    packed.write_bytes(gzip.compress(export.read_bytes()))
+    assert history.run("diff", packed, "default") == ""
+    found = differ(history, "default@5", export, "--json")
+    assert found == differ(history, "default@5", "default", "--json") and found
+    history.run("export", "--path", "/posts", "--output", part)
+    assert history.run("diff", "default", part, "--path", "/posts") == ""
+    part.write_text(json.dumps({**json.loads(part.read_text()), "new": 1}))
+    assert differ(history, "default", part, "--path", "/posts") == "/posts/new: nothing → 1\n"
+
+
+@pytest.mark.parametrize("content, reason", [
+    (b"", "is empty"), (b'{"a":', "Line 1, column"), (gzip.compress(b'{"a":1}')[:-4], "is cut short"), (b"\x1f\x8bnone", "is not valid gzip")])
+def test_diff_with_a_bad_file(history, scratch, content, reason):
+    (scratch / "bad.json").write_bytes(content)
+    finished = cli.command("diff", "default", scratch / "bad.json", "--database-url", history.url)
+    assert finished.returncode == 2 and reason in finished.stderr and not finished.stdout
 
 
 def test_blame(history):

@@ -1,6 +1,6 @@
 import ClientCore
 import Runtime
-import Tree
+public import Tree
 
 /// Checks of an upstream before a namespace follows it, by REST reads. Blocks its thread.
 public struct UpstreamCheck {
@@ -45,5 +45,23 @@ public struct UpstreamCheck {
         let bytes = try walk.bytes(try tokens.credential(isForced: false))
         receivedBytes += walk.rest.receivedBytes
         return bytes
+    }
+
+    /// Reads an upstream's tree. The upstream sends the parts that differ from `known`.
+    ///
+    /// - Parameters:
+    ///   - path: the node to read.
+    ///   - known: a tree that may be similar.
+    ///   - check: throws if the command was interrupted.
+    /// - Returns: `known` with the upstream's value at the path.
+    public static func tree(
+        of address: UpstreamAddress, _ credentials: UpstreamCredentials, _ tools: FollowTools, at path: Path,
+        from known: Node, check: @escaping () throws -> Void
+    ) throws -> Node {
+        let session = UpstreamSession(
+            address, TokenSource(credentials, UpstreamRequests(tools.client), readFile: tools.readFile),
+            tools.transport, check: check)
+        try session.open()
+        return known.replacing(path, with: try session.listen(FollowPart(whole: path), from: known).value)
     }
 }

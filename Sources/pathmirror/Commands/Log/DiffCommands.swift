@@ -5,72 +5,28 @@ import Tree
 /// Shows the differences between two trees.
 struct DiffCommand: Command {
     static let specification = CommandSpecification(
-        "diff", "lists the leaves in which two trees differ: NS@SEQ, NS@TIME, or NS for its head",
-        positionals: ["NS[@SEQ|TIME]", "NS[@SEQ|TIME]"],
-        options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + DatabaseLocator.options,
+        "diff",
+        "lists the leaves in which two trees differ: NS@SEQ, NS@TIME, NS for its head, a JSON export, or a live upstream",
+        positionals: ["NS[@SEQ|TIME]", "NS[@SEQ|TIME]|FILE|URL"],
+        options: [ReplayOptions.path, DiffSide.credentials, ReplayProgress.rateOption, .json] + DatabaseLocator.options,
         notes: [
-            "A TIME may also be an age: default@1h, default@2d. Exits 0 if the trees are equal, 1 if they differ, and 2 if they could not be compared."
+            "A TIME may also be an age: default@1h, default@2d. Exits 0 if the trees are equal, 1 if they differ, and 2 if they could not be compared.",
+            "A FILE is named with a / or an ending such as .json or .json.gz, and holds the value at --path. A URL names a Realtime Database as in 'follow add'; it sends only what differs.",
         ])
     static let failureCode: Int32 = 2
     static let whenInterrupted = "There may be more differences than those above. Nothing was changed."
 
-    private struct Side {
-        let connection: LogConnection
-        let namespace: NamespaceRecord
-        let seq: Int64
-    }
-
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        let sides = try arguments.positionals.map { try side($0, arguments, console) }
-        defer { for side in sides { side.connection.close() } }
-        let load = { (side: Side, last: Int64?) throws in
-            try TreeRebuild(
-                side.connection, side.namespace, at: side.seq, last: last, within: path, console, "replay", rate: rate,
-                isQuiet: false)
-        }
-        let old: Node
-        let new: Node
-        if sides[0].namespace.streamKey == sides[1].namespace.streamKey {
-            // One pass through the log reaches both.
-            let earlier = sides[0].seq <= sides[1].seq ? 0 : 1
-            var rebuild = try load(sides[earlier], sides[1 - earlier].seq)
-            try rebuild.advance(to: sides[earlier].seq)
-            let first = rebuild.tree.root
-            try rebuild.advance(to: sides[1 - earlier].seq)
-            (old, new) = earlier == 0 ? (first, rebuild.tree.root) : (rebuild.tree.root, first)
-        } else {
-            let roots = try sides.map { side throws in
-                var rebuild = try load(side, nil)
-                try rebuild.advance(to: side.seq)
-                return rebuild.tree.root
-            }
-            (old, new) = (roots[0], roots[1])
-        }
+        let sides = try arguments.positionals.map { try DiffSide($0, arguments, console) }
+        defer { for side in sides { side.close() } }
+        let (old, new) = try DiffSide.trees(sides[0], sides[1], path, rate, arguments, console)
         var diff = RowDiff(DiffWriter(console, isJSON: arguments.has("json")))
         diff.compare(old, new, changedAt: .root)
         diff.sink.flush()
         try console.interruption.check()
         if diff.sink.isDifferent { throw CommandEnd(1) }
-    }
-
-    private static func side(_ text: String, _ arguments: ParsedArguments, _ console: Console) throws -> Side {
-        var name = text
-        var moment = SeqOrTime.head
-        if let at = text.lastIndex(of: "@") {
-            name = String(text[..<at])
-            do {
-                moment = try SeqOrTime(argument: String(text[text.index(after: at)...]))
-            } catch {
-                throw UsageError("\(text): \(error)")
-            }
-        }
-        let connection = try DatabaseLocator.connection(arguments, console, "diff", of: .of(name))
-        guard let namespace = try connection.namespace(named: name) else {
-            throw LogStoreError.unknownNamespace(name)
-        }
-        return Side(connection: connection, namespace: namespace, seq: try moment.seq(connection, namespace))
     }
 }
 
