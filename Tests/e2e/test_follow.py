@@ -309,3 +309,25 @@ def test_a_client_of_the_gateway_sees_one_state_while_it_reloads(followed):
         assert message == datum("orders/k1", "changed") or message["a"] == "m"
         followed.wait_equal(40)
         assert client.pushed() == []
+
+
+def test_diff_with_a_live_upstream(followed, scratch):
+    """The upstream sends only what differs, and whatever it refuses is exit code 2."""
+    followed.standin.put("", {"a": {f"k{number}": "x" * 50 for number in range(2_000)}, "b": 1})
+    followed.begin().wait_equal()
+    upstream = followed.standin.url(followed.upstream_ns)
+
+    def compare(*words):
+        return cli.command("diff", *words, "--credentials", followed.credentials, "--database-url", followed.url)
+
+    assert compare("default", upstream).returncode == 0
+    followed.following.pause(followed.standin)
+    followed.standin.put("a/k7", "new")
+    finished = compare("default", upstream)
+    assert (finished.returncode, finished.stdout) == (1, f'/a/k7: "{"x" * 50}" → "new"\n')
+    finished = compare(upstream, "default", "--path", "/a")
+    assert (finished.returncode, finished.stdout) == (1, f'/a/k7: "new" → "{"x" * 50}"\n')
+    assert compare("default", upstream, "--path", "/b").returncode == 0
+    followed.standin.set(listen_status="permission_denied")
+    finished = compare("default", upstream)
+    assert finished.returncode == 2 and "permission_denied" in finished.stderr

@@ -49,8 +49,9 @@ public struct FollowProbe {
     ///   - untilExpiry: whether to wait until the upstream ends a connection whose credential has expired.
     public mutating func run(writes: Bool, untilExpiry: Bool, _ report: (Fact) throws -> Void) throws {
         let credential = try tokens.credential(isForced: false)
-        try report(try access(credential))
-        try report(rules(credential))
+        let access = try access(credential)
+        try report(access)
+        try report(access.isGood == true ? rules(credential) : Self.notTried("rules", "the account may not read"))
         try report(try size(credential))
         try report(try hashes(credential))
         try report(writes ? try arrival(credential) : Self.notTried("one write", "add --write to try it"))
@@ -78,7 +79,14 @@ public struct FollowProbe {
             _ = try session.listen(FollowPart(whole: Path([key])), from: .null, milliseconds: 60_000)
             return Fact(name: name, text: "the account may read the root by REST, and may listen", isGood: true)
         } catch FollowError.refused(_, let request, let reason) {
-            return Fact(name: name, text: "the account may not read: \(request) was refused (\(reason))", isGood: false)
+            let remedy = credentials == .none ? ". No --credentials were given" : ""
+            return Fact(
+                name: name, text: "the account may not read: \(request) was refused (\(reason))\(remedy)", isGood: false
+            )
+        } catch FollowError.listenRefused(let part, let reason) {
+            return Fact(
+                name: name, text: "the account may not listen: a listen at \(part) was refused (\(reason))",
+                isGood: false)
         }
     }
 

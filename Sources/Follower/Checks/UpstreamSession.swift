@@ -28,7 +28,7 @@ final class UpstreamSession {
     private var request: ListenRequest?
     private(set) var receivedBytes: Int64 = 0
     private(set) var sentBytes: Int64 = 0
-    private var failure: String?
+    private var failure: FollowError?
     /// The end of the credential in seconds since 1970, if the upstream has reported it.
     private(set) var expires: Int64?
     private(set) var isClosed = false
@@ -83,8 +83,7 @@ final class UpstreamSession {
             switch report {
             case .listenCompleted: return true
             case .listenRefused(_, _, let failure):
-                throw FollowError.refused(
-                    status: 0, request: "a listen at \(part)", failure.explanation ?? failure.status.rawValue)
+                throw FollowError.listenRefused(part: part.description, Self.text(failure))
             default:
                 if part.apply(report, to: &value) { isEqual = false }
                 return false
@@ -117,7 +116,7 @@ final class UpstreamSession {
                 let report = reports.removeFirst()
                 if try isDone(report) { return }
             }
-            if let failure { throw FollowError.unreachable(failure) }
+            if let failure { throw failure }
             guard Clock.monotonicMilliseconds < deadline else {
                 throw FollowError.unreachable("the upstream did not send \(what) within \(milliseconds / 1_000) s")
             }
@@ -167,24 +166,27 @@ final class UpstreamSession {
 
     private func provideToken(_ isForced: Bool) {
         let now = Clock.monotonicMilliseconds
-        do {
+        do throws(FollowError) {
             let credential = try tokens.credential(isForced: isForced)
             isAnonymous = credential == nil
             machine.tokenProvided(credential.map { AuthRequest($0) }, now: now)
         } catch {
-            failure = "\(error)"
+            failure = error
             machine.tokenFailed(reason: "\(error)", now: now)
         }
+    }
+
+    private static func text(_ failure: RequestFailure) -> String {
+        failure.explanation.map { "\(failure.status.rawValue): \($0)" } ?? failure.status.rawValue
     }
 
     private func note(_ report: ConnectionReport) {
         switch report {
         case .connectFailed(let reason, _), .disconnected(let reason):
             isClosed = true
-            if failure == nil { failure = reason }
-        case .signInFailed(let refused, _):
-            failure = "the upstream refused the credential (\(refused.explanation ?? refused.status.rawValue))"
-        case .shutDown(let reason): failure = "the upstream shut the database down: \(reason)"
+            if failure == nil { failure = .unreachable(reason) }
+        case .signInFailed(let refused, _): failure = .credentialRefused(Self.text(refused))
+        case .shutDown(let reason): failure = .unreachable("the upstream shut the database down: \(reason)")
         default: break
         }
         reports.append(report)

@@ -56,7 +56,7 @@ struct TokenSource {
             throw .noToken("\(error)")
         }
         guard response.status == 200 else {
-            throw .noToken("status \(response.status). Check the key and the clock of this machine.")
+            throw .noToken("status \(response.status)")
         }
         return try AccessToken(response.body, now: now)
     }

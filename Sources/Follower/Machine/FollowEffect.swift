@@ -122,14 +122,16 @@ public enum FollowState: Sendable, Equatable {
         case .unauthenticated(let reason):
             "\(Self.sentence(reason)) Check the file of credentials, the token endpoint and the clock of the gateway."
         case .denied(let reason):
-            "\(Self.sentence(reason)) Grant the account roles/firebasedatabase.viewer, or let the upstream's rules read the root."
+            "\(Self.sentence(reason)) Grant the account roles/firebasedatabase.viewer, or let the upstream's rules read the root. The "
+                + "gateway tries again in 30 s."
         case .shutDown(let reason):
             "The upstream asked its clients not to connect again (\(reason)). Check the project and the database's location."
         case .invalid(let reason):
             "\(Self.sentence(reason)) The gateway connects again later, and then compares everything."
         case .tooLarge(let reason): "\(Self.sentence(reason)) Move the value to smaller children in the upstream."
         case .overBudget(let reason):
-            "\(Self.sentence(reason)) Raise --max-bytes-per-day, or wait for the next day (UTC)."
+            "\(Self.sentence(reason)) It continues on the next day (UTC). To raise the limit: follow rm, then follow add with another "
+                + "--max-bytes-per-day and --replace."
         case .databaseAway(let reason):
             "\(Self.sentence(reason)) The gateway continues by itself once PostgreSQL commits."
         }

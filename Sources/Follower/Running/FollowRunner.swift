@@ -217,11 +217,12 @@ struct FollowLoop {
     // MARK: Rules
 
     private mutating func adopt(_ source: [UInt8], now: Int64) {
-        let problem = setup.target.problem(ofRules: source)
+        let problem = setup.target.problem(ofRules: source)?.split(whereSeparator: \.isNewline).joined(separator: " ")
         if let problem {
             note(
                 rules: "The upstream's rules can't be evaluated here, so only administrators can read (\(problem)). "
-                    + "Follow with --keep-rules and set rules of your own.")
+                    + "Change them, or run follow rm and follow add with --keep-rules and --replace, and set rules of your own."
+            )
         } else {
             rulesProblem = nil
         }

@@ -3,7 +3,7 @@ import Runtime
 extension Metric {
     static let followers: [Metric] = [
         .gauges(
-            "follower_up", by: "namespace", "1 while the namespace follows its upstream database.",
+            "follower_up", by: "namespace", "1 while the namespace follows its upstream database without a problem.",
             action: """
                 Alert [`PathmirrorFollowerDoesNotFollow`](../runbook.md#pathmirrorfollowerdoesnotfollow) on 0: \
                 `pathmirror follow status` shows the state, its cause and the fix.

@@ -101,6 +101,8 @@ public struct FollowerFacts: Sendable {
     public let namespace: String
     /// The name of the state, as in `follow status`.
     public let state: String
+    /// Whether `follow status` reports a problem.
+    public let hasProblem: Bool
     /// The time from the arrival of the last message to its commit; nil before the first message.
     public let lagMilliseconds: Milliseconds?
     /// Counted since the namespace began to follow, by all gateways.
@@ -111,11 +113,12 @@ public struct FollowerFacts: Sendable {
     public let dailyLimitRatio: Double?
 
     public init(
-        namespace: String, state: String, lagMilliseconds: Milliseconds?, receivedBytes: Int64, entries: Int64,
-        resyncs: Int64, dailyLimitRatio: Double?
+        namespace: String, state: String, hasProblem: Bool, lagMilliseconds: Milliseconds?, receivedBytes: Int64,
+        entries: Int64, resyncs: Int64, dailyLimitRatio: Double?
     ) {
         self.namespace = namespace
         self.state = state
+        self.hasProblem = hasProblem
         self.lagMilliseconds = lagMilliseconds
         self.receivedBytes = receivedBytes
         self.entries = entries
@@ -124,5 +127,5 @@ public struct FollowerFacts: Sendable {
     }
 
     /// Whether the namespace receives the upstream's messages.
-    var isUp: Bool { state == "following" }
+    var isUp: Bool { state == "following" && !hasProblem }
 }

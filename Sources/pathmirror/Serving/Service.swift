@@ -216,7 +216,8 @@ extension FollowerFacts {
     init(_ report: FollowReport, at now: Int64) {
         let status = report.status
         self.init(
-            namespace: report.namespace, state: status.state, lagMilliseconds: status.lagMilliseconds,
+            namespace: report.namespace, state: status.state, hasProblem: status.message != nil,
+            lagMilliseconds: status.lagMilliseconds,
             receivedBytes: status.received, entries: status.entries, resyncs: status.resyncs,
             dailyLimitRatio: report.maxBytesPerDay.map { Double(status.received(onDayOf: now)) / Double(max(1, $0)) })
     }

@@ -5,10 +5,12 @@ import Testing
 /// Tests of the metrics of followers.
 @Suite struct FollowerMetricsTests {
     private static func facts(
-        _ namespace: String, state: String = "following", lag: Int64? = 1_500, ratio: Double? = 0.25
+        _ namespace: String, state: String = "following", hasProblem: Bool = false, lag: Int64? = 1_500,
+        ratio: Double? = 0.25
     ) -> FollowerFacts {
         FollowerFacts(
-            namespace: namespace, state: state, lagMilliseconds: lag, receivedBytes: 9_000, entries: 90, resyncs: 2,
+            namespace: namespace, state: state, hasProblem: hasProblem, lagMilliseconds: lag, receivedBytes: 9_000,
+            entries: 90, resyncs: 2,
             dailyLimitRatio: ratio)
     }
 
@@ -38,6 +40,8 @@ import Testing
                 #"pathmirror_followers{state="waiting"} 2"#,
             ])
         #expect(lines.contains(#"pathmirror_follower_up{namespace="a"} 0"#))
+        let withProblem = Self.lines([Self.facts("e", hasProblem: true)])
+        #expect(withProblem.contains(#"pathmirror_follower_up{namespace="e"} 0"#))
         #expect(lines.contains(#"pathmirror_follower_up{namespace="c"} 1"#))
     }
 

@@ -78,7 +78,8 @@ import Testing
         ]
         sources.followers = [
             FollowerFacts(
-                namespace: "n", state: "following", lagMilliseconds: 5, receivedBytes: 6, entries: 7, resyncs: 1,
+                namespace: "n", state: "following", hasProblem: false, lagMilliseconds: 5, receivedBytes: 6, entries: 7,
+                resyncs: 1,
                 dailyLimitRatio: 0.5)
         ]
         sources.stalls = [("loop-0", 0.25)]

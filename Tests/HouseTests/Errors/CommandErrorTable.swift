@@ -203,6 +203,14 @@ enum CommandErrorTable {
                 "upstream_refused", "The account may not read, or the upstream answered with an error.",
                 "See [the runbook](../runbook.md#the-upstream-denies-the-follower)."
             ),
+            "listenRefused": (
+                "upstream_listen_refused", "The account may not listen there, or the value is too large for one listen.",
+                "See [the runbook](../runbook.md#the-upstream-denies-the-follower), or name a smaller part with `--path`."
+            ),
+            "credentialRefused": (
+                "upstream_credential_refused", "The file belongs to another project, or its token has expired.",
+                "See [the runbook](../runbook.md#the-follower-is-not-authenticated)."
+            ),
             "unreachable": (
                 "upstream_unreachable", "No connection, or no answer in time.",
                 "Check the host and the network; see [hosts and ports](follow.md#hosts-and-ports)."

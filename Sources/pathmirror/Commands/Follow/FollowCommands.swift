@@ -26,6 +26,9 @@ private enum FollowSwitch {
         let connection = try FollowOptions.connection(arguments, console, "follow")
         defer { connection.close() }
         let record = try FollowOptions.record(arguments, connection)
+        guard record.isPaused != isPaused else {
+            return console.write("Namespace \"\(record.namespace)\" is \(isPaused ? "paused already" : "not paused").")
+        }
         _ = try connection.setFollowPaused(record.namespaceID, isPaused)
         let reverse = isPaused ? "resume" : "pause"
         console.write(
@@ -48,14 +51,14 @@ struct FollowRemoveCommand: Command {
             "End following \(record.upstream)? Clients can then write to \"\(record.namespace)\", and it no longer receives changes.",
             "Add --yes to end following without being asked.", arguments, console)
         _ = try connection.removeFollow(record.namespaceID)
-        let credentials =
-            switch try? UpstreamCredentials(stored: record.credentials) {
-            case .file(let file): " --credentials '\(file)'"
-            case .owner: " --credentials owner"
-            case .some(.none), nil: ""
-            }
+        let credentials = (try? UpstreamCredentials(stored: record.credentials))?.option ?? ""
+        let rules = record.keepRules ? " --keep-rules" : ""
+        let limit = record.maxBytesPerDay.map { " --max-bytes-per-day \($0)" } ?? ""
         console.write(
-            "Namespace \"\(record.namespace)\" no longer follows. To follow again: pathmirror follow add \(record.namespace) "
-                + "--upstream '\(record.upstream)'\(credentials) --replace")
+            "Namespace \"\(record.namespace)\" no longer follows. Within a second, clients can write to it as its rules permit."
+        )
+        console.write(
+            "To follow again: pathmirror follow add \(record.namespace) --upstream '\(record.upstream)'\(credentials)\(rules)\(limit) "
+                + "--replace")
     }
 }

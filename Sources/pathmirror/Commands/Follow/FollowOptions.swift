@@ -50,3 +50,14 @@ enum FollowOptions {
             arguments, console, purpose, of: .of(try NamespaceOptions.name(arguments)))
     }
 }
+
+extension UpstreamCredentials {
+    /// The option of a command line that gives these credentials, with a space before it; empty for none.
+    var option: String {
+        switch self {
+        case .file(let file): " --credentials '\(file)'"
+        case .owner: " --credentials owner"
+        case .none: ""
+        }
+    }
+}

@@ -29,8 +29,10 @@ struct FollowStatusCommand: Command {
             console.error("No namespace follows an upstream. 'pathmirror follow add --help' shows how to begin.")
         }
         if let record = records.first(where: { FollowStanding($0).isProblem }) {
+            let standing = FollowStanding(record)
             throw CommandFailure(
-                "Namespace \"\(record.namespace)\" does not follow: \(FollowStanding(record).message ?? "see above.")")
+                "Namespace \"\(record.namespace)\" \(standing.follows ? "follows, with a problem" : "does not follow"): "
+                    + (standing.message ?? "see above."))
         }
     }
 
@@ -42,14 +44,14 @@ struct FollowStatusCommand: Command {
         console.write("  head         seq \(head)")
         if let lag = status.lagMilliseconds { console.write("  lag          \(lag) ms at the last message") }
         if let at = status.lastMessageAt { console.write("  last message \(Timestamp.iso8601(unixMilliseconds: at))") }
-        if let at = status.connectedSince {
+        if let at = status.connectedSince, !state.isSilent {
             console.write("  connected    since \(Timestamp.iso8601(unixMilliseconds: at))")
         }
         console.write(
             "  received     \(ByteCount.text(status.receivedToday)) today, \(ByteCount.text(status.received)) in all"
                 + (record.maxBytesPerDay.map { ", limit \(ByteCount.text($0)) a day" } ?? ""))
         console.write(
-            "  entries      \(status.entries), \(status.resyncs) of them after gaps"
+            "  entries      \(status.entries), \(status.resyncs) of them a first load or after a gap"
                 + (status.lastResyncSeq.map { " (the last at seq \($0))" } ?? ""))
         let parts = status.parts.flatMap { FollowPlan.count(stored: $0) } ?? 1
         if parts > 1 {
@@ -87,6 +89,12 @@ struct FollowStanding {
     let message: String?
     /// Whether an administrator has to act, or nothing works on the namespace.
     let isProblem: Bool
+    /// Whether no gateway follows.
+    var isSilent: Bool { name == Self.silent }
+    /// Whether the data follows the upstream.
+    var follows: Bool { name == FollowState.following.name }
+
+    private static let silent = "not running"
 
     init(_ record: FollowRecord) {
         if record.isPaused {
@@ -96,7 +104,7 @@ struct FollowStanding {
         } else if record.fence == nil
             || record.reportedAt.map({ Clock.unixMilliseconds - $0 > Self.silenceMilliseconds }) == true
         {
-            name = "not running"
+            name = Self.silent
             message = "No gateway follows it: start a gateway on this database."
             isProblem = true
         } else {

@@ -35,7 +35,13 @@ struct FollowVerifyCommand: Command {
             }
             return isDifferent
         }
-        if isDifferent { throw CommandEnd(1) }
+        guard isDifferent else { return }
+        if record.isPaused {
+            console.error(
+                "The namespace is paused: resume it with 'pathmirror follow resume \(record.namespace)', and verify again."
+            )
+        }
+        throw CommandEnd(1)
     }
 
     private static func text(_ part: String, _ verdict: FollowVerification.Verdict) -> String {

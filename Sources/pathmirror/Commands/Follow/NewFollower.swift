@@ -18,7 +18,13 @@ struct NewFollower {
     func check(_ console: Console) throws {
         try FollowOptions.withTools { tools in
             var check = UpstreamCheck(upstream, credentials, tools)
-            _ = try check.access()
+            do {
+                _ = try check.access()
+            } catch FollowError.refused(let status, let request, let reason) where credentials == .none {
+                throw CommandFailure(
+                    "The upstream refused to answer \(request) (status \(status): \(reason)). No --credentials were given."
+                )
+            }
             if !keepsRules { try checkRules(&check, console) }
             if let maxBytesPerDay {
                 let estimate = try check.estimate()

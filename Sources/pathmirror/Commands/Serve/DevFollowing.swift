@@ -60,7 +60,7 @@ struct DevFollowing {
         case .hasData:
             throw CommandFailure(
                 "Namespace \"\(namespace)\" has data. Use another --ns or --data. To replace its data by the upstream's, start without "
-                    + "--follow, and meanwhile run: pathmirror follow add \(namespace) --upstream '\(upstream)' --keep-rules --replace"
+                    + "--follow, and meanwhile run: pathmirror follow add \(namespace) --upstream '\(upstream)'\((credentials ?? .none).option) --keep-rules --replace"
             )
         }
     }
