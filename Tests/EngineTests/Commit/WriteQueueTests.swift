@@ -45,6 +45,20 @@ import Tree
         #expect(queue.takeBatch(settings).map(\.token) == [0, 1, 2] && queue.isEmpty)
     }
 
+    /// A transaction continues the upstream messages of one claim only.
+    @Test func messagesOfTwoClaimsAreInTwoBatches() {
+        var queue = WriteQueue()
+        let settings = EngineSettings()
+        let fences: [UInt8?] = [1, nil, 1, 2, nil, 1]
+        for (token, fence) in fences.enumerated() {
+            let mark = fence.map { UpstreamMark(fence: [$0], number: Int64(token)) }
+            #expect(queue.append(.test(UInt64(token), upstream: mark), settings) == true)
+        }
+        #expect(queue.takeBatch(settings).map(\.token) == [0, 1, 2])
+        #expect(queue.takeBatch(settings).map(\.token) == [3, 4])
+        #expect(queue.takeBatch(settings).map(\.token) == [5])
+    }
+
     @Test func asManyWaitAsTheSettingsSay() {
         var queue = WriteQueue()
         let settings = Self.settings { $0.maxWaitingWrites = 2 }

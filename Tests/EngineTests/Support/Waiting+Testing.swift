@@ -9,13 +9,14 @@ extension WriteQueue.Waiting {
     /// Returns a waiting write; its sink is unused unless one is given.
     static func test(
         _ token: UInt64 = 0, bytes: Int = 10, alone: Bool = false, sink: any WriteSink = CollectingSink(),
-        deadline: Int64 = .max
+        deadline: Int64 = .max, upstream: UpstreamMark? = nil
     ) -> WriteQueue.Waiting {
         let claim = SessionClaim(session: "s", gateway: [1], save: nil)
         let action: Write.Action =
             alone ? .disconnect(claim, operations: []) : .set(Path(splitting: "a"), .int(Int64(token)))
         return WriteQueue.Waiting(
-            write: Write(action, operation: .set, byteCount: bytes, auth: .admin), sink: sink, token: token,
+            write: Write(action, operation: .set, byteCount: bytes, auth: .admin, upstream: upstream), sink: sink,
+            token: token,
             deadline: deadline)
     }
 }
