@@ -14,6 +14,7 @@ enum LogEventSections {
         ("no page file", "pathmirrortreesovermemory"),
         ("--tree-memory", "pathmirrortreesovermemory"), ("newer version", "a-gateway-does-not-start"),
         ("another gateway follows the upstream", "pathmirrorfollowerdoesnotfollow"),
+        ("status of a follower", "pathmirrorfollowerdoesnotfollow"),
         ("can't follow its upstream", "pathmirrorfollowerdoesnotfollow"),
         ("the follower has a problem", "pathmirrorfollowerdoesnotfollow"),
         ("the follower has no credential", "the-follower-is-not-authenticated"),

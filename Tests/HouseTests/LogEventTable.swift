@@ -64,6 +64,8 @@ enum LogEventTable {
         "this gateway follows the upstream": "None.",
         "another gateway follows the upstream now":
             "None, if it happens once. Often: find out what stops the gateways.",
+        "the status of a follower can't be stored":
+            "Act on `error`. Other followers are not affected; other gateways take this one over if it lasts.",
         "the namespace can't follow its upstream":
             "Act on `reason`. Then: `pathmirror follow pause NS` and `pathmirror follow resume NS`, or `follow rm` and `follow add`.",
         "keys fetched": "None.",

@@ -13,6 +13,33 @@ extension LogConnection {
         return id
     }
 
+    /// Claims a namespace, and waits for a batch in progress. Returns false if its fence is not the observed one.
+    public func claimsFollow(
+        _ id: Int64, observed: [UInt8]?, fence: [UInt8], gateway: String
+    ) throws -> Bool {
+        var claim = FollowClaim.isLocked
+        _ = try eventually {
+            guard let record = try follows().first(where: { $0.namespaceID == id }), record.fence == observed else {
+                claim = .isOthers
+                return true
+            }
+            claim = try claimFollow(record, fence: fence, gateway: gateway)
+            return claim != .isLocked
+        }
+        return claim == .claimed
+    }
+
+    /// Returns the position under a fence after the batch in progress; nil if the fence is not the namespace's.
+    public func followedPosition(_ id: Int64, fence: [UInt8]) throws -> Int64? {
+        var position = FollowPosition.isLocked
+        _ = try eventually {
+            position = try followPosition(id, fence: fence)
+            return position != .isLocked
+        }
+        if case .committed(let number) = position { return number }
+        return nil
+    }
+
     private struct NotAdded: Error {}
 }
 

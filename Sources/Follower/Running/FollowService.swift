@@ -92,13 +92,14 @@ final class FollowSupervisor: Sendable {
         var watch = HeartbeatWatch(
             leaseExpiryMilliseconds: Self.expiryMilliseconds, heartbeatMilliseconds: Self.heartbeatMilliseconds)
         var connection: LogConnection?
+        var locked: [Int64: Int64] = [:]
         var backoff = Backoff(firstMilliseconds: 100, longestMilliseconds: Self.heartbeatMilliseconds)
         while !isStopping.withLock({ $0 }) {
             var pause = running.withLock { $0.values.contains { $0.wantsPosition } } ? 50 : Self.heartbeatMilliseconds
             do {
                 let open = try connection ?? connect()
                 connection = open
-                try look(open, &watch)
+                try look(open, &watch, &locked)
                 backoff.reset()
             } catch {
                 connection?.close()
@@ -137,7 +138,9 @@ final class FollowSupervisor: Sendable {
         return connection
     }
 
-    private func look(_ connection: LogConnection, _ watch: inout HeartbeatWatch) throws {
+    private func look(
+        _ connection: LogConnection, _ watch: inout HeartbeatWatch, _ locked: inout [Int64: Int64]
+    ) throws {
         let asked = Clock.monotonicMilliseconds
         let records = try connection.follows()
         try keep(records, connection)
@@ -145,54 +148,77 @@ final class FollowSupervisor: Sendable {
         let mine = Set(running.withLock { $0.keys }).union(invalid.withLock { $0.keys })
         let beats = records.compactMap { record -> GatewayHeartbeat? in
             guard let fence = record.fence, !mine.contains(record.namespaceID) else { return nil }
-            return Self.beat(record, fence)
+            return Self.beat(record, fence, locked)
         }
         let dead = Set(watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds))
         for record in records where !mine.contains(record.namespaceID) && !record.isPaused {
-            if let fence = record.fence, !dead.contains(Self.beat(record, fence)) { continue }
-            try claim(record, connection)
+            if let fence = record.fence, !dead.contains(Self.beat(record, fence, locked)) { continue }
+            try separately(record.namespace, connection) {
+                if try claim(record, connection) == .isLocked { locked[record.namespaceID, default: 0] += 1 }
+            }
         }
     }
 
-    private static func beat(_ record: FollowRecord, _ fence: [UInt8]) -> GatewayHeartbeat {
-        GatewayHeartbeat(gateway: "\(record.namespaceID) \(fence)", heartbeat: record.heartbeat, seenAt: "")
+    /// - Parameter locked: how often each row was found locked. A batch in progress is a sign of life as well.
+    private static func beat(
+        _ record: FollowRecord, _ fence: [UInt8], _ locked: [Int64: Int64]
+    ) -> GatewayHeartbeat {
+        GatewayHeartbeat(
+            gateway: "\(record.namespaceID) \(fence)", heartbeat: record.heartbeat,
+            seenAt: "\(locked[record.namespaceID] ?? 0)")
+    }
+
+    /// Handles one namespace. An error that leaves the connection open must not stop the heartbeats of the others.
+    private func separately(
+        _ namespace: String, _ connection: LogConnection, _ body: () throws -> Void
+    ) throws {
+        do {
+            try body()
+        } catch {
+            guard connection.isOpen else { throw error }
+            logger.warning(
+                "the status of a follower can't be stored", [("namespace", namespace), ("error", "\(error)")])
+        }
     }
 
     /// Reports the status of the followers that run here, and ends those that are paused or have lost their claim.
     private func keep(_ records: [FollowRecord], _ connection: LogConnection) throws {
         let byID = Dictionary(uniqueKeysWithValues: records.map { ($0.namespaceID, $0) })
         for (id, runner) in running.withLock({ $0 }) {
-            let fence = runner.setup.fence
-            // A pause takes the claim away.
-            if byID[id]?.isPaused == true {
-                end(id)
-                continue
-            }
-            guard let record = byID[id], record.fence == fence else {
-                if byID[id]?.fence != nil {
-                    logger.warning(
-                        "another gateway follows the upstream now", [("namespace", runner.setup.namespace)])
-                }
-                end(id)
-                continue
-            }
-            if runner.wantsPosition {
-                guard let position = try connection.followPosition(id, fence: fence) else {
-                    end(id)
-                    continue
-                }
-                runner.positionFound(position)
-            }
-            if try !connection.reportFollow(id, fence: fence, runner.status) { end(id) }
+            try separately(runner.setup.namespace, connection) { try keep(id, runner, byID[id], connection) }
         }
+    }
+
+    private func keep(_ id: Int64, _ runner: FollowRunner, _ record: FollowRecord?, _ connection: LogConnection) throws
+    {
+        let fence = runner.setup.fence
+        // A pause takes the claim away.
+        if record?.isPaused == true { return end(id) }
+        guard record?.fence == fence else {
+            if record?.fence != nil {
+                logger.warning("another gateway follows the upstream now", [("namespace", runner.setup.namespace)])
+            }
+            return end(id)
+        }
+        if runner.wantsPosition {
+            switch try connection.followPosition(id, fence: fence) {
+            case .committed(let position): runner.positionFound(position)
+            case .isLocked: break
+            case .isOthers: return end(id)
+            }
+        }
+        if try !connection.reportFollow(id, fence: fence, runner.status) { end(id) }
     }
 
     /// Reports the status of the namespaces that can't be followed, and forgets those that are claimed no longer: after a pause
     /// or a removal, the row is read again.
     private func keepInvalid(_ connection: LogConnection) throws {
-        for (id, follow) in invalid.withLock({ $0 })
-        where try !connection.reportFollow(id, fence: follow.fence, follow.report.status) {
-            invalid.withLock { _ = $0.removeValue(forKey: id) }
+        for (id, follow) in invalid.withLock({ $0 }) {
+            try separately(follow.report.namespace, connection) {
+                if try !connection.reportFollow(id, fence: follow.fence, follow.report.status) {
+                    invalid.withLock { _ = $0.removeValue(forKey: id) }
+                }
+            }
         }
     }
 
@@ -201,12 +227,10 @@ final class FollowSupervisor: Sendable {
         runner?.end(waits: false)
     }
 
-    private func claim(_ record: FollowRecord, _ connection: LogConnection) throws {
+    private func claim(_ record: FollowRecord, _ connection: LogConnection) throws -> FollowClaim {
         let fence = Batch.makeID()
-        guard
-            try connection.claimFollow(
-                record.namespaceID, observed: record.fence, fence: fence, gateway: gateway)
-        else { return }
+        let claim = try connection.claimFollow(record, fence: fence, gateway: gateway)
+        guard claim == .claimed else { return claim }
         do throws(FollowError) {
             let setup = FollowSetup(
                 namespaceID: record.namespaceID, namespace: record.namespace,
@@ -231,6 +255,7 @@ final class FollowSupervisor: Sendable {
             invalid.withLock { $0[record.namespaceID] = InvalidFollow(fence: fence, report: report) }
             _ = try connection.reportFollow(record.namespaceID, fence: fence, status)
         }
+        return claim
     }
 }
 

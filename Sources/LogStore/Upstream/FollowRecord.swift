@@ -24,8 +24,27 @@ public struct FollowRecord: Sendable, Equatable {
     public let status: FollowStatus
     /// The time of the last change of the state, in milliseconds since 1970.
     public let stateSince: Int64?
-    /// The time of the last report, in milliseconds since 1970.
-    public let reportedAt: Int64?
+    /// The milliseconds since the last report, and since the namespace began to follow, by the database's clock.
+    public let reportAge: Int64?
+    public let age: Int64
+}
+
+/// The outcome of `LogConnection.claimFollow`.
+public enum FollowClaim: Sendable, Equatable {
+    case claimed
+    /// A transaction holds the row's lock: the gateway that follows is alive, or was until a moment ago.
+    case isLocked
+    /// The row was claimed by another gateway, paused, replaced or removed.
+    case isOthers
+}
+
+/// The outcome of `LogConnection.followPosition`.
+public enum FollowPosition: Sendable, Equatable {
+    case committed(Int64)
+    /// A batch under the fence is being committed.
+    case isLocked
+    /// The fence is no longer the namespace's.
+    case isOthers
 }
 
 /// The state of a follower, as the follower reports it.

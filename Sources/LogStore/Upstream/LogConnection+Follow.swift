@@ -84,31 +84,40 @@ extension LogConnection {
             """, [.int8(namespace), .bool(isPaused)])
     }
 
-    /// Makes a gateway the only one that may commit upstream messages, and sets the position to 0.
-    /// Returns false if the fence is no longer the observed one.
+    /// Makes a gateway the only one that may commit upstream messages, and sets the position to 0. Later batches under
+    /// the observed fence fail.
     ///
-    /// Waits until a batch under the observed fence is committed or has failed. Later batches under it fail.
+    /// Does not wait: a locked row belongs to a transaction of the gateway that follows, or of an administrator.
     ///
     /// - Parameters:
-    ///   - observed: the fence of the row as it was read, or nil if it had none.
+    ///   - observed: the row as it was read. A row that was paused or replaced since then is not claimed.
     ///   - fence: 16 random bytes. A fence is used by one claim only.
     ///   - gateway: the gateway, for people.
     public func claimFollow(
-        _ namespace: Int64, observed: [UInt8]?, fence: [UInt8], gateway: String
-    ) throws(LogStoreError) -> Bool {
-        try changesFollow(
+        _ observed: FollowRecord, fence: [UInt8], gateway: String
+    ) throws(LogStoreError) -> FollowClaim {
+        let observedFence = observed.fence.map { PostgresValue.uuid($0) } ?? .null(.uuid)
+        let isClaimed = try changesFollow(
             """
             update pathmirror.follow set fence = $3, gateway = $4, heartbeat = heartbeat + 1, position = 0
-            where namespace_id = $1 and fence is not distinct from $2
-            """, [.int8(namespace), observed.map { .uuid($0) } ?? .null(.uuid), .uuid(fence), .text(gateway)])
+            where namespace_id = (
+                select namespace_id from pathmirror.follow
+                where namespace_id = $1 and fence is not distinct from $2 and not is_paused
+                    and coalesce(\(Self.milliseconds("created_at")), 0) = $5
+                for update skip locked)
+            """, [.int8(observed.namespaceID), observedFence, .uuid(fence), .text(gateway), .int8(observed.createdAt)])
+        if isClaimed { return .claimed }
+        return try hasFence(observed.namespaceID, observedFence, createdAt: observed.createdAt) ? .isLocked : .isOthers
     }
 
     /// Stores the follower's status, and increases the heartbeat. Returns false if the fence is no longer the
     /// namespace's.
+    ///
+    /// Does not wait: while a batch under the fence holds the row's lock, nothing is stored.
     public func reportFollow(
         _ namespace: Int64, fence: [UInt8], _ status: FollowStatus
     ) throws(LogStoreError) -> Bool {
-        try changesFollow(
+        let isStored = try changesFollow(
             """
             update pathmirror.follow
             set heartbeat = heartbeat + 1, state = $3, message = $4,
@@ -117,7 +126,8 @@ extension LogConnection {
                 received_on = $7::text::date, received_today = $8, received = $9, entries = $10, resyncs = $11,
                 last_resync_seq = $12, lag_milliseconds = $13, parts = $14::text::json, rules_digest = $15,
                 reported_at = now()
-            where namespace_id = $1 and fence = $2
+            where namespace_id = (
+                select namespace_id from pathmirror.follow where namespace_id = $1 and fence = $2 for update skip locked)
             """,
             [
                 .int8(namespace), .uuid(fence), .text(status.state), Self.text(status.message),
@@ -126,6 +136,35 @@ extension LogConnection {
                 Self.int8(status.lastResyncSeq), Self.int8(status.lagMilliseconds), Self.text(status.parts),
                 Self.text(status.rulesDigest),
             ])
+        if isStored { return true }
+        return try hasFence(namespace, .uuid(fence))
+    }
+
+    /// Whether the committed row has a fence. Doesn't wait for locks.
+    ///
+    /// - Parameter createdAt: the time at which the namespace began to follow; nil for any.
+    private func hasFence(
+        _ namespace: Int64, _ fence: PostgresValue, createdAt: Int64? = nil
+    ) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select from pathmirror.follow
+                where namespace_id = $1 and fence is not distinct from $2 and not is_paused
+                    and ($3::bigint is null or coalesce(\(Self.milliseconds("created_at")), 0) = $3)
+                """, [.int8(namespace), fence, Self.int8(createdAt)]
+            ).rowCount == 1
+        }
+    }
+
+    /// A time as milliseconds since 1970, in SQL; null for an infinite time, which only an administrator can have stored.
+    fileprivate static func milliseconds(_ column: String) -> String {
+        "(extract(epoch from case when isfinite(\(column)) then \(column) end) * 1000)::bigint"
+    }
+
+    /// The age of a time in milliseconds by the database's clock, in SQL; null for an infinite time.
+    fileprivate static func age(_ column: String) -> String {
+        "(extract(epoch from now() - case when isfinite(\(column)) then \(column) end) * 1000)::bigint"
     }
 
     private static func int8(_ value: Int64?) -> PostgresValue { value.map { .int8($0) } ?? .null(.int8) }
@@ -139,15 +178,17 @@ extension LogConnection {
             [.int8(namespace), .uuid(fence)])
     }
 
-    /// Returns the number of the last committed upstream message under a fence, or nil if the fence is no longer the
-    /// namespace's. Waits until a batch that is being committed under the fence has ended.
-    public func followPosition(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> Int64? {
-        try translated { () throws(PostgresError) in
+    /// Returns the number of the last committed upstream message under a fence. Doesn't wait for a batch that is being
+    /// committed under the fence: its number is then unknown.
+    public func followPosition(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> FollowPosition {
+        let position = try translated { () throws(PostgresError) -> Int64? in
             let rows = try postgres.execute(
-                "select position from pathmirror.follow where namespace_id = $1 and fence = $2 for share",
+                "select position from pathmirror.follow where namespace_id = $1 and fence = $2 for share skip locked",
                 [.int8(namespace), .uuid(fence)])
             return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
         }
+        if let position { return .committed(position) }
+        return try hasFence(namespace, .uuid(fence)) ? .isLocked : .isOthers
     }
 
     private func changesFollow(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> Bool {
@@ -170,15 +211,15 @@ extension LogConnection {
     private func follows(
         _ condition: String, _ parameters: PostgresParameters
     ) throws(LogStoreError) -> [FollowRecord] {
-        func milliseconds(_ column: String) -> String { "(extract(epoch from \(column)) * 1000)::bigint" }
+        func milliseconds(_ column: String) -> String { Self.milliseconds(column) }
         return try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 select namespace.id, namespace.name, upstream, credentials::text, keep_rules, max_bytes_per_day, is_paused,
-                    \(milliseconds("follow.created_at")), fence, gateway, heartbeat, position, state, message,
+                    coalesce(\(milliseconds("follow.created_at")), 0), fence, gateway, heartbeat, position, state, message,
                     \(milliseconds("connected_since")), \(milliseconds("last_message_at")), received_on::text,
                     received_today, received, entries, resyncs, last_resync_seq, lag_milliseconds, parts::text, rules_digest,
-                    \(milliseconds("state_since")), \(milliseconds("reported_at"))
+                    \(milliseconds("state_since")), \(Self.age("reported_at")), coalesce(\(Self.age("follow.created_at")), 0)
                 from pathmirror.follow join pathmirror.namespace on namespace.id = follow.namespace_id
                 where \(condition) order by namespace.name
                 """, parameters)
@@ -215,6 +256,6 @@ extension FollowRecord {
             isPaused: try rows.bool(row, 6), createdAt: try rows.int64(row, 7),
             fence: rows.isNull(row, 8) ? nil : try rows.bytes(row, 8), gateway: try text(9),
             heartbeat: try rows.int64(row, 10), position: try rows.int64(row, 11), status: status,
-            stateSince: try number(25), reportedAt: try number(26))
+            stateSince: try number(25), reportAge: try number(26), age: try rows.int64(row, 27))
     }
 }

@@ -25,7 +25,7 @@ import Tree
             let connection = try LogConnection(url)
             defer { connection.close() }
             #expect(try connection.startFollowing("test", keepRules: keepRules) == namespace.id)
-            #expect(try connection.claimFollow(namespace.id, observed: nil, fence: Self.fence, gateway: "a"))
+            #expect(try connection.claimsFollow(namespace.id, observed: nil, fence: Self.fence, gateway: "a"))
             try body(url, engines[0], namespace, connection)
         }
     }
@@ -103,7 +103,7 @@ import Tree
             let outcomes = try #require(sink.all(1_000))
             #expect((1...1_000).allSatisfy { outcomes[$0]?.committedSeq == Int64($0) + 1 })
             #expect(engine.metrics.batches.current < 500)
-            #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 1_000)
+            #expect(try connection.followedPosition(namespace.id, fence: Self.fence) == 1_000)
             let entries = try connection.read(namespace.id, after: 1, limit: 2_000).map(\.entry)
             #expect(entries.allSatisfy { $0.operation == .upstream })
             #expect(entries.map { "\($0.path)" } == (1...1_000).map { "/m/\($0)" })
@@ -120,7 +120,7 @@ import Tree
                     namespace.id, source: Array("{\"rules\":{}}".utf8), origin: Origin(json: Array("{}".utf8)))
                 #expect(seq == number * 2 + 1)
             }
-            #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 5)
+            #expect(try connection.followedPosition(namespace.id, fence: Self.fence) == 5)
             #expect(namespace.waitFor(11))
             try StoredState(url).check(equals: [namespace])
         }
@@ -130,7 +130,7 @@ import Tree
         try withFollowed { url, _, namespace, connection in
             #expect(namespace.write(Self.message(1))?.committedSeq == 2)
             let new = Batch.makeID()
-            #expect(try connection.claimFollow(namespace.id, observed: Self.fence, fence: new, gateway: "b"))
+            #expect(try connection.claimsFollow(namespace.id, observed: Self.fence, fence: new, gateway: "b"))
             #expect(namespace.write(Self.message(2))?.failure == .superseded)
             // Both wait for the same committer.
             let sink = CollectingSink()
@@ -141,7 +141,7 @@ import Tree
             let outcomes = try #require(sink.all(400))
             #expect((1...200).allSatisfy { outcomes[$0 * 2]?.failure == .superseded })
             #expect((1...200).allSatisfy { outcomes[$0 * 2 + 1]?.committedSeq == Int64($0) + 2 })
-            #expect(try connection.followPosition(namespace.id, fence: new) == 200)
+            #expect(try connection.followedPosition(namespace.id, fence: new) == 200)
             try StoredState(url).check(equals: [namespace])
         }
     }
@@ -194,7 +194,7 @@ import Tree
             #expect(namespace.write(Self.message(1, Self.fence, wide).overtakable)?.failure == .superseded)
             #expect(namespace.write(Self.message(2, Batch.makeID(), wide).overtakable)?.failure == .superseded)
             #expect(namespace.write(Self.message(2, Self.fence, wide).overtakable)?.committedSeq == 3)
-            #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 2)
+            #expect(try connection.followedPosition(namespace.id, fence: Self.fence) == 2)
             let entries = try connection.read(namespace.id, after: 1, limit: 2_000).map(\.entry)
             #expect(entries.map(\.operation) == [.upstream, .upstream])
             try StoredState(url).check(equals: [namespace])
@@ -240,7 +240,7 @@ import Tree
             let connection = try LogConnection(url)
             defer { connection.close() }
             _ = try connection.startFollowing("test")
-            #expect(try connection.claimFollow(namespace.id, observed: nil, fence: Self.fence, gateway: "a"))
+            #expect(try connection.claimsFollow(namespace.id, observed: nil, fence: Self.fence, gateway: "a"))
             let cuts: [CuttingProxy.Cut] = [
                 .beforeBatchArrives, .beforeCommitAnswer, .insideBatch(bytes: 100), .beforeCommitAnswer,
             ]
@@ -249,7 +249,7 @@ import Tree
                 #expect(namespace.write(Self.message(number))?.committedSeq == number, "message \(number)")
             }
             #expect(proxy.cutCount == 19)
-            #expect(try connection.followPosition(namespace.id, fence: Self.fence) == 20)
+            #expect(try connection.followedPosition(namespace.id, fence: Self.fence) == 20)
             try StoredState(url).check(equals: [namespace])
         }
     }
@@ -260,7 +260,7 @@ import Tree
             let connection = try LogConnection(held.url)
             defer { connection.close() }
             let id = try connection.startFollowing("n3")
-            #expect(try connection.claimFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
+            #expect(try connection.claimsFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
             try held.hold()
             let sinks = namespaces.map { _ in CollectingSink() }
             for (namespace, sink) in zip(namespaces, sinks) {
@@ -276,7 +276,7 @@ import Tree
             #expect(held.engine.metrics.sharedTransactions.current >= 1)
             #expect(held.engine.metrics.sharedTransactionNamespaces.current >= 6)
             #expect(held.engine.metrics.sharedTransactionRetries.current == 0)
-            #expect(try connection.followPosition(id, fence: Self.fence) == 3)
+            #expect(try connection.followedPosition(id, fence: Self.fence) == 3)
             try checkCounts(held.url, namespaces.filter { $0.name != "n3" }, counts: 4)
         }
     }

@@ -204,7 +204,8 @@ enum CommandErrorTable {
                 "See [the runbook](../runbook.md#the-upstream-denies-the-follower)."
             ),
             "listenRefused": (
-                "upstream_listen_refused", "The account may not listen there, or the value is too large for one listen.",
+                "upstream_listen_refused",
+                "The account may not listen there, or the value is too large for one listen.",
                 "See [the runbook](../runbook.md#the-upstream-denies-the-follower), or name a smaller part with `--path`."
             ),
             "credentialRefused": (

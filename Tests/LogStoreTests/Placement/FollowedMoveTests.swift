@@ -22,7 +22,7 @@ import Tree
                     second.close()
                 }
                 let id = try first.startFollowing("test", keepRules: true)
-                #expect(try first.claimFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
+                #expect(try first.claimsFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
                 var writer = BatchWriter(namespace: id)
                 #expect(
                     try first.commit(writer.set("a", .int(1)).following(Self.fence, after: 0, upto: 1)) == .committed)
@@ -55,7 +55,7 @@ import Tree
             var other = moved
             #expect(try second.commit(other.set("b", .int(1))) == .following)
             let new = Batch.makeID()
-            #expect(try second.claimFollow(record.namespaceID, observed: nil, fence: new, gateway: "b"))
+            #expect(try second.claimsFollow(record.namespaceID, observed: nil, fence: new, gateway: "b"))
             #expect(try second.commit(moved.set("b", .int(2)).following(new, after: 0, upto: 1)) == .committed)
             #expect(try second.loadTree(record.namespaceID).root == moved.root)
         }

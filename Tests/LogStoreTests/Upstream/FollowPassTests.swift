@@ -27,7 +27,7 @@ import Tree
             let connection = try LogConnection(url, settings: settings)
             defer { connection.close() }
             let id = try connection.startFollowing("shop")
-            #expect(try connection.claimFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
+            #expect(try connection.claimsFollow(id, observed: nil, fence: Self.fence, gateway: "a"))
             let writer = BatchWriter(namespace: id)
             try body(connection, writer)
         }
@@ -64,7 +64,7 @@ import Tree
             let then = writer
             let second = batch(&writer, way, 1)
             #expect(try commit(second.following(Self.fence, after: 1, upto: 3), way, connection) == .committed)
-            #expect(try connection.followPosition(second.namespace, fence: Self.fence) == 3)
+            #expect(try connection.followedPosition(second.namespace, fence: Self.fence) == 3)
             // Again, with a gap before it, and at an older position.
             for after in [1, 4, 2] as [Int64] {
                 let again = batch(&writer, way, 2).following(Self.fence, after: after, upto: after + 2)
@@ -86,7 +86,7 @@ import Tree
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
             let new = Batch.makeID()
             #expect(
-                try connection.claimFollow(writer.namespace, observed: Self.fence, fence: new, gateway: "b"))
+                try connection.claimsFollow(writer.namespace, observed: Self.fence, fence: new, gateway: "b"))
             var late = writer
             #expect(
                 try commit(batch(&late, way, 1).following(Self.fence, after: 0, upto: 1), way, connection)
@@ -121,7 +121,7 @@ import Tree
                 try connection.commit(batch(&writer, .one, 0).following(Self.fence, after: 0, upto: 1)) == .committed)
             #expect(
                 try connection.commit(batch(&other, .one, 0).following(Self.fence, after: 1, upto: 2)) == .headMoved)
-            let position = try connection.followPosition(writer.namespace, fence: Self.fence)
+            let position = try connection.followedPosition(writer.namespace, fence: Self.fence)
             #expect(position == 1)
         }
     }
@@ -137,7 +137,7 @@ import Tree
                     batch(&writer, .general, number).following(Self.fence, after: number, upto: number + 1))
             }
             for _ in 1...5 { #expect(try connection.receiveCommit() == .committed) }
-            #expect(try connection.followPosition(writer.namespace, fence: Self.fence) == 6)
+            #expect(try connection.followedPosition(writer.namespace, fence: Self.fence) == 6)
             let tree = try connection.loadTree(writer.namespace)
             #expect(tree.root == writer.root)
         }

@@ -16,11 +16,11 @@ import Tree
             #expect(record.upstream == "https://example.firebaseio.com" && record.keepRules && !record.isPaused)
             #expect(record.credentials == Self.credentials && record.maxBytesPerDay == 1_000)
             #expect(record.fence == nil && record.gateway == nil && record.position == 0)
-            #expect(record.status == FollowStatus() && record.reportedAt == nil)
+            #expect(record.status == FollowStatus() && record.reportAge == nil)
             #expect(try connection.following(id) == .upstreamWithOwnRules)
             #expect(try connection.namespace(named: "shop")?.following == .upstreamWithOwnRules)
             #expect(try connection.heads([id]).first?.following == .upstreamWithOwnRules)
-            #expect(try connection.follows() == [record])
+            #expect(try connection.follows().map(\.namespaceID) == [record.namespaceID])
             #expect(try connection.setFollowPaused(id, true))
             #expect(try connection.follow("shop")?.isPaused == true)
             #expect(try connection.removeFollow(id))
@@ -47,17 +47,54 @@ import Tree
         try withSession { connection in
             let id = try connection.startFollowing("shop")
             let (first, second) = (Batch.makeID(), Batch.makeID())
-            #expect(try connection.claimFollow(id, observed: nil, fence: first, gateway: "a"))
-            #expect(try !connection.claimFollow(id, observed: nil, fence: second, gateway: "b"))
+            #expect(try connection.claimsFollow(id, observed: nil, fence: first, gateway: "a"))
+            #expect(try !connection.claimsFollow(id, observed: nil, fence: second, gateway: "b"))
             #expect(try connection.follow("shop")?.fence == first)
             #expect(try connection.follow("shop")?.gateway == "a")
-            #expect(try connection.claimFollow(id, observed: first, fence: second, gateway: "b"))
-            #expect(try !connection.claimFollow(id, observed: first, fence: first, gateway: "a"))
-            #expect(try connection.followPosition(id, fence: first) == nil)
-            #expect(try connection.followPosition(id, fence: second) == 0)
+            #expect(try connection.claimsFollow(id, observed: first, fence: second, gateway: "b"))
+            #expect(try !connection.claimsFollow(id, observed: first, fence: first, gateway: "a"))
+            #expect(try connection.followedPosition(id, fence: first) == nil)
+            #expect(try connection.followedPosition(id, fence: second) == 0)
             #expect(try !connection.releaseFollow(id, fence: first))
             #expect(try connection.releaseFollow(id, fence: second))
             #expect(try connection.follow("shop")?.fence == nil)
+        }
+    }
+
+    /// What happened between a gateway's read of the rows and its claim.
+    @Test func aClaimSeesWhatHasChanged() throws {
+        try withSession { connection in
+            let id = try connection.startFollowing("shop")
+            var record = try #require(try connection.follow("shop"))
+            _ = try connection.setFollowPaused(id, true)
+            #expect(try connection.claimFollow(record, fence: Batch.makeID(), gateway: "a") == .isOthers)
+            _ = try connection.removeFollow(id)
+            #expect(try connection.claimFollow(record, fence: Batch.makeID(), gateway: "a") == .isOthers)
+            try connection.sql.executeScript("select pg_sleep(0.002)")
+            _ = try connection.startFollowing("shop")
+            #expect(try connection.claimFollow(record, fence: Batch.makeID(), gateway: "a") == .isOthers)
+            record = try #require(try connection.follow("shop"))
+            #expect(try connection.claimFollow(record, fence: Batch.makeID(), gateway: "a") == .claimed)
+        }
+    }
+
+    /// The heartbeats of other followers must not wait for a batch of one.
+    @Test func nothingWaitsForALockedRow() throws {
+        try withDatabase { url in
+            let sessions = [try LogConnection(url), try LogConnection(url)]
+            defer { for session in sessions { session.close() } }
+            let id = try sessions[0].startFollowing("shop")
+            let fence = Batch.makeID()
+            #expect(try sessions[0].claimsFollow(id, observed: nil, fence: fence, gateway: "a"))
+            let record = try #require(try sessions[0].follow("shop"))
+            try sessions[1].sql.executeScript("begin; select from pathmirror.follow for update")
+            #expect(try sessions[0].reportFollow(id, fence: fence, FollowStatus()))
+            #expect(try sessions[0].followPosition(id, fence: fence) == .isLocked)
+            #expect(try sessions[0].claimFollow(record, fence: Batch.makeID(), gateway: "b") == .isLocked)
+            #expect(try !sessions[0].reportFollow(id, fence: Batch.makeID(), FollowStatus()))
+            try sessions[1].sql.executeScript("rollback")
+            #expect(try sessions[0].follow("shop")?.heartbeat == record.heartbeat, "nothing was stored")
+            #expect(try sessions[0].followPosition(id, fence: fence) == .committed(0))
         }
     }
 
@@ -65,7 +102,7 @@ import Tree
         try withSession { connection in
             let id = try connection.startFollowing("shop")
             let fence = Batch.makeID()
-            #expect(try connection.claimFollow(id, observed: nil, fence: fence, gateway: "a"))
+            #expect(try connection.claimsFollow(id, observed: nil, fence: fence, gateway: "a"))
             let before = try #require(try connection.follow("shop")).heartbeat
             var status = FollowStatus()
             status.state = "following"
@@ -83,7 +120,7 @@ import Tree
             status.rulesDigest = "d"
             #expect(try connection.reportFollow(id, fence: fence, status))
             let record = try #require(try connection.follow("shop"))
-            #expect(record.status == status && record.heartbeat == before + 1 && record.reportedAt != nil)
+            #expect(record.status == status && record.heartbeat == before + 1 && record.reportAge != nil)
             let since = record.stateSince
             #expect(try connection.reportFollow(id, fence: fence, status))
             #expect(try connection.follow("shop")?.stateSince == since)
@@ -115,7 +152,7 @@ import Tree
             let id = try connection.startFollowing("shop", keepRules: true)
             try connection.sql.executeScript("set session authorization pathmirror_gateway")
             let fence = Batch.makeID()
-            #expect(try connection.claimFollow(id, observed: nil, fence: fence, gateway: "a"))
+            #expect(try connection.claimsFollow(id, observed: nil, fence: fence, gateway: "a"))
             #expect(try connection.reportFollow(id, fence: fence, FollowStatus()))
             var writer = BatchWriter(namespace: id)
             #expect(

@@ -13,22 +13,28 @@ struct FollowStatusCommand: Command {
         let subject = arguments.positionals.first.map { DatabaseLocator.Subject.of($0) } ?? .primary
         let connection = try DatabaseLocator.connection(arguments, console, "follow status", of: subject)
         defer { connection.close() }
-        let records =
-            arguments.positionals.isEmpty ? try connection.follows() : [try FollowOptions.record(arguments, connection)]
-        let heads = try Dictionary(
-            uniqueKeysWithValues: connection.allNamespaces().map { ($0.id, $0.head) })
-        for record in records {
-            let state = FollowStanding(record)
-            if arguments.has("json") {
-                console.write(json(record, state, head: heads[record.namespaceID] ?? 0).line)
-            } else {
-                show(record, state, head: heads[record.namespaceID] ?? 0, console)
+        var followers = try followers(
+            connection,
+            arguments.positionals.isEmpty ? connection.follows() : [FollowOptions.record(arguments, connection)])
+        if arguments.positionals.isEmpty, arguments["in"] == nil {
+            for database in try connection.databases() {
+                let other = try NamespaceOptions.database(database, connection, arguments, console)
+                defer { other.close() }
+                followers += try self.followers(other, other.follows())
             }
         }
-        if records.isEmpty, !arguments.has("json") {
+        for (record, head) in followers {
+            let state = FollowStanding(record)
+            if arguments.has("json") {
+                console.write(json(record, state, head: head).line)
+            } else {
+                show(record, state, head: head, console)
+            }
+        }
+        if followers.isEmpty, !arguments.has("json") {
             console.error("No namespace follows an upstream. 'pathmirror follow add --help' shows how to begin.")
         }
-        if let record = records.first(where: { FollowStanding($0).isProblem }) {
+        if let record = followers.first(where: { FollowStanding($0.record).isProblem })?.record {
             let standing = FollowStanding(record)
             throw CommandFailure(
                 "Namespace \"\(record.namespace)\" \(standing.follows ? "follows, with a problem" : "does not follow"): "
@@ -36,11 +42,18 @@ struct FollowStatusCommand: Command {
         }
     }
 
+    private static func followers(
+        _ connection: LogConnection, _ records: [FollowRecord]
+    ) throws -> [(record: FollowRecord, head: Int64)] {
+        let heads = try Dictionary(uniqueKeysWithValues: connection.allNamespaces().map { ($0.id, $0.head) })
+        return records.map { ($0, heads[$0.namespaceID] ?? 0) }
+    }
+
     private static func show(_ record: FollowRecord, _ state: FollowStanding, head: Int64, _ console: Console) {
         let status = record.status
         console.write("\(record.namespace): \(state.name)")
         console.write("  upstream     \(record.upstream)")
-        if let message = state.message { console.write("  problem      \(message)") }
+        if let message = state.message { console.write("  problem      \(TextWidth.plain(message))") }
         console.write("  head         seq \(head)")
         if let lag = status.lagMilliseconds { console.write("  lag          \(lag) ms at the last message") }
         if let at = status.lastMessageAt { console.write("  last message \(Timestamp.iso8601(unixMilliseconds: at))") }
@@ -99,11 +112,9 @@ struct FollowStanding {
     init(_ record: FollowRecord) {
         if record.isPaused {
             (name, message, isProblem) = ("paused", nil, false)
-        } else if record.fence == nil, Clock.unixMilliseconds - record.createdAt < Self.startMilliseconds {
+        } else if record.age < Self.startMilliseconds, record.fence == nil || record.reportAge == nil {
             (name, message, isProblem) = ("starting", nil, false)
-        } else if record.fence == nil
-            || record.reportedAt.map({ Clock.unixMilliseconds - $0 > Self.silenceMilliseconds }) == true
-        {
+        } else if record.fence == nil || record.reportAge.map({ $0 > Self.silenceMilliseconds }) ?? true {
             name = Self.silent
             message = "No gateway follows it: start a gateway on this database."
             isProblem = true
