@@ -19,6 +19,8 @@ struct Login: Sendable {
     var serial: UInt64 = 0
     /// The number of consecutive refused logins.
     var failures = 0
+    /// Whether the last failure concerned a login that the server had accepted.
+    var wasRevoked = false
     /// The time at which a new token is requested, because the one in use expires soon.
     var refreshAt: Int64?
     var appCheckToken: String?
@@ -119,8 +121,9 @@ extension ConnectionMachine {
         // The answer to a newer login decides.
         guard serial == login.serial else { return }
         guard answer.status == .ok else { return loginFailed(failure(answer), now: now) }
-        // The pauses had become long because of the refused tokens.
-        if login.failures > 0 { retry.reset() }
+        // The pauses had become long because of the refused tokens. A server that accepts a login and then revokes it must not be
+        // asked once a second.
+        if login.failures > 0, !login.wasRevoked { retry.reset() }
         login.failures = 0
         login.refreshAt = answer.login?.expires.flatMap { refreshTime(expires: $0, now: now) }
         if case .known(.some) = login.token {
@@ -134,6 +137,7 @@ extension ConnectionMachine {
     /// Handles a login that the server has refused or revoked: everything requested under it has to be requested again.
     mutating func loginFailed(_ failure: RequestFailure, now: Int64) {
         login.failures += 1
+        login.wasRevoked = phase == .ready
         login.needsNewToken = true
         effects.append(.report(.signInFailed(failure, count: login.failures)))
         // The app seems to have no valid token, so the next attempt is delayed.
