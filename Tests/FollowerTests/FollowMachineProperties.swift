@@ -1,6 +1,8 @@
+import ClientCore
 import TestSupport
 import Testing
 import Tree
+import Wire
 
 @testable import Follower
 
@@ -104,5 +106,27 @@ struct FollowMachineProperties {
             let value = path.namesPriority ? generator.priority() : generator.tree(depth: 3)
             upstream.write(at: path, [Change(path: path, value: value)], isUpdate: false)
         }
+    }
+
+    /// A follower that starts over its budget listens on the next day.
+    @Test(arguments: [nil, 1_000] as [Int64?]) func aBudgetThatWasUsedUpAtTheStart(until time: Int64?) {
+        var machine = FollowMachine(ModelFollower.settings, seed: 1)
+        machine.exceedBudget("all was received", until: time, now: 0)
+        #expect(machine.takeEffects().allSatisfy { if case .connection(.open) = $0 { false } else { true } })
+        if time == nil { machine.start(now: 1_000) } else { machine.timePassed(now: 1_000) }
+        let opened = machine.takeEffects().compactMap { effect -> ConnectionNumber? in
+            if case .connection(.open(_, let number)) = effect { number } else { nil }
+        }
+        guard let number = opened.first else {
+            Issue.record("no connection")
+            return
+        }
+        machine.transport(.opened, of: number, now: 1_001)
+        machine.transport(
+            .received(ServerMessage.hello(timestamp: 1_700_000_000_000, host: "upstream.test", session: "s")),
+            of: number,
+            now: 1_002)
+        machine.tokenFound(nil, now: 1_003)
+        #expect(machine.wantsRoot, "the listen waits for the tree")
     }
 }

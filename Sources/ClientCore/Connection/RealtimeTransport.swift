@@ -30,7 +30,9 @@ public enum TransportEvent: Sendable, Equatable {
     /// One whole text message.
     case received([UInt8])
     /// Data has arrived, but no complete message yet: the peer is alive. Reported at most once a second.
-    case progress
+    ///
+    /// - Parameter unfinished: the bytes of the incomplete message so far.
+    case progress(unfinished: Int)
     case closed(TransportClosure)
 }
 

@@ -136,9 +136,12 @@ public struct FollowProbe {
                 + (isGood ? "" : ": reconnects load everything again"), isGood: isGood)
     }
 
+    /// The number of bytes after which the probe looks for no other value.
+    private static let mostSampleBytes: Int64 = 20 << 20
+
     private mutating func sample(_ path: Path, _ credential: UpstreamCredential?) throws -> Path? {
         guard path.depth < 6 else { return nil }
-        for key in try rest.childKeys(path, most: 20, credential).keys {
+        for key in try rest.childKeys(path, most: 20, credential).keys where rest.receivedBytes < Self.mostSampleBytes {
             try check()
             let child = path.appending(key)
             if let size = try rest.size(child, most: 256 << 10, credential) {

@@ -11,6 +11,10 @@ struct ShallowEstimate {
     private static let samples = 3
     /// A value with at most this many bytes is read as a whole.
     private static let mostBytes = 4_096
+    /// A long leaf is read up to this size.
+    private static let mostLeafBytes = 1 << 20
+    /// The number of bytes after which the estimate reads no more.
+    private static let enoughBytes: Int64 = 16 << 20
 
     init(_ rest: UpstreamREST) { self.rest = rest }
 
@@ -22,11 +26,14 @@ struct ShallowEstimate {
     private mutating func size(_ path: Path, _ credential: UpstreamCredential?) throws(FollowError) -> Double {
         left -= 1
         if let size = try rest.size(path, most: Self.mostBytes, credential) { return Double(size) }
-        guard left > 0, path.depth < KeyRules.maxDepth else { return Double(Self.mostBytes) }
+        guard left > 0, rest.receivedBytes < Self.enoughBytes, path.depth < KeyRules.maxDepth else {
+            return Double(Self.mostBytes)
+        }
         left -= 1
         let keys = try rest.childKeys(path, most: nil, credential).keys
-        // A long leaf.
-        guard !keys.isEmpty else { return Double(Self.mostBytes) }
+        guard !keys.isEmpty else {
+            return Double(try rest.size(path, most: Self.mostLeafBytes, credential) ?? Self.mostLeafBytes)
+        }
         var sum = 0.0
         var count = 0
         let step = max(1, keys.count / Self.samples)

@@ -17,6 +17,7 @@ final class UpstreamSession {
         let isEqual: Bool
     }
 
+    private static let mostBytes: Int64 = 1 << 30
     private let address: UpstreamAddress
     private var tokens: TokenSource
     private let transport: any RealtimeTransport
@@ -133,6 +134,10 @@ final class UpstreamSession {
         let content = inbox.take(milliseconds: max(0, next - now), withEvents: true)
         for (event, number) in content.events {
             if case .received(let text) = event { receivedBytes += Int64(text.count) }
+            guard receivedBytes < Self.mostBytes else {
+                throw FollowError.unexpected(
+                    "more than 1 GiB, although an upstream sends 256 MB at most for one listen")
+            }
             machine.transport(event, of: number, now: Clock.monotonicMilliseconds)
             if case .received(let text) = event { channel?.processed(text.count) }
             drain()

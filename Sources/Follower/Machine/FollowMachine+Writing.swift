@@ -52,19 +52,20 @@ extension FollowMachine {
             unanswered.remove(at: index)
             committed(write, seq, now: now)
             if write.operation == .resync, connection.isConnected { updateState() }
-            if resyncsInFlight == 0, let rules = waitingRules {
-                waitingRules = nil
-                adopt(rules: rules, now: now)
-            }
         case .refused(let reason):
             isRecovering = true
             // The write can never be applied; everything after it would be applied to another tree.
+            counts.rulesEnded += Int64(unanswered[index...].count { $0.operation == .rules })
             abandoned += unanswered[(index + 1)...]
             unanswered.removeSubrange(index...)
             violation("The namespace can't store a message for \(write.path): \(reason)", now: now)
         case .failed(let reason):
             isRecovering = true
             enter(.databaseAway(reason: reason))
+        }
+        if resyncsInFlight == 0, let rules = waitingRules {
+            waitingRules = nil
+            adopt(rules: rules, now: now)
         }
         readPositionIfNeeded()
     }
@@ -85,7 +86,7 @@ extension FollowMachine {
     private mutating func committed(_ write: FollowWrite, _ seq: Int64?, now: Int64) {
         counts.entries += 1
         counts.lagMilliseconds = now - write.receivedAt
-        if write.operation == .rules { counts.rules += 1 }
+        if write.operation == .rules { counts.rulesEnded += 1 }
         if write.operation == .resync {
             counts.resyncs += 1
             if let seq { counts.lastResyncSeq = seq }

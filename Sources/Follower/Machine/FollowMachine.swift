@@ -53,6 +53,7 @@ struct FollowMachine: Sendable {
     var resyncsInFlight = 0
     /// Rules that wait for that.
     var waitingRules: [UInt8]?
+    private var hasStarted = false
     var isRecovering = false
     var isReadingPosition = false
 
@@ -107,13 +108,24 @@ struct FollowMachine: Sendable {
             || bytesInFlight >= settings.maxBytesInFlight
     }
 
+    /// Whether the outcome of a rules document is awaited.
+    var hasRulesInFlight: Bool { waitingRules != nil || unanswered.contains { $0.operation == .rules } }
+
     // MARK: Connecting
 
-    /// Begins to follow.
+    /// Begins to follow, or continues after a suspension without an end.
     mutating func start(now: Int64) {
-        for part in plan.parts { listen(part, now: now) }
+        resumesAt = nil
+        enter(.connecting)
+        listenToAll(now: now)
         connection.goOnline(now: now)
         drain(now: now)
+    }
+
+    private mutating func listenToAll(now: Int64) {
+        guard !hasStarted else { return }
+        hasStarted = true
+        for part in plan.parts { listen(part, now: now) }
     }
 
     /// Ends the connection. Submitted writes are still answered.
@@ -134,8 +146,9 @@ struct FollowMachine: Sendable {
         enter(state)
     }
 
-    /// Suspends the follower because the daily limit of bytes is reached.
-    mutating func exceedBudget(_ reason: String, until time: Int64, now: Int64) {
+    /// Suspends the follower because the daily limit of bytes is reached: until a time, or until `start`.
+    mutating func exceedBudget(_ reason: String, until time: Int64?, now: Int64) {
+        listenToAll(now: now)
         suspend(.overBudget(reason: reason), until: time, now: now)
     }
 
@@ -147,7 +160,7 @@ struct FollowMachine: Sendable {
 
     /// Keeps a connection alive whose messages wait here: the upstream's silence is then no sign of its death.
     mutating func heldBack(_ number: ConnectionNumber, now: Int64) {
-        connection.transport(.progress, of: number, now: now)
+        connection.transport(.progress(unfinished: 0), of: number, now: now)
     }
 
     /// Answers `askForToken`.
@@ -262,8 +275,8 @@ struct FollowCounts: Sendable, Equatable {
     var entries: Int64 = 0
     var resyncs: Int64 = 0
     var lastResyncSeq: Int64?
-    /// The number of committed rules documents.
-    var rules: Int64 = 0
+    /// The number of submitted rules documents that were committed, or will not be.
+    var rulesEnded: Int64 = 0
     /// Milliseconds from the arrival of the last committed message to its commit.
     var lagMilliseconds: Int64?
 

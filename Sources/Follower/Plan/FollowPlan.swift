@@ -125,5 +125,33 @@ extension FollowPlan {
             parts.append(FollowPart(path, from: start, to: end))
         }
         self.init(parts)
+        var count = 0
+        guard covers(.root, &count), count == parts.count else { return nil }
+    }
+
+    /// Whether the parts from an index on cover the whole value at a path, in order. Moves the index to the part after them.
+    private func covers(_ path: Path, _ index: inout Int) -> Bool {
+        guard index < parts.count, path.depth <= KeyRules.maxDepth else { return false }
+        if !parts[index].isRange, parts[index].path == path {
+            index += 1
+            return true
+        }
+        var next: FollowPart.Bound?
+        while index < parts.count {
+            let part = parts[index]
+            if part.isRange, part.path == path {
+                guard part.start == next else { return false }
+                index += 1
+                guard let end = part.end else { return true }
+                next = .init(end.key, isInclusive: !end.isInclusive)
+            } else if part.path.depth > path.depth, path.contains(part.path) {
+                let key = part.path[path.depth]
+                guard next == .init(key, isInclusive: true), covers(path.appending(key), &index) else { return false }
+                next = .init(key, isInclusive: false)
+            } else {
+                return false
+            }
+        }
+        return false
     }
 }

@@ -14,7 +14,9 @@ final class FollowInbox: Sendable {
         case keys(FollowPart, [Key])
         case keysFailed(FollowPart, String)
         case estimate(Int64?)
-        case root(Swift.Result<Node, FollowTargetError>)
+        case root(Swift.Result<FollowedState, FollowTargetError>)
+        /// The namespace's state, to compare its rules with the upstream's.
+        case stateForRules(Swift.Result<FollowedState, FollowTargetError>)
         case position(Int64)
         case received(Int64)
     }

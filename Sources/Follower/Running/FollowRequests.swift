@@ -12,6 +12,8 @@ final class FollowRequests: Sendable {
 
     private struct State: Sendable {
         var jobs: [Job] = []
+        /// Whether the rules are read at intervals.
+        var polls = true
         var isStopping = false
     }
 
@@ -27,6 +29,9 @@ final class FollowRequests: Sendable {
     }
 
     func add(_ job: Job) { state.signal { if !$0.jobs.contains(job) { $0.jobs.append(job) } } }
+
+    /// Stops or continues reading the rules at intervals.
+    func setPolling(_ polls: Bool) { state.signal { $0.polls = polls } }
 
     func stop() {
         state.signal { $0.isStopping = true }
@@ -48,7 +53,8 @@ final class FollowRequests: Sendable {
             case .some(nil): return
             case nil:
                 let pause = setup.tools.times.rulesPoll
-                nextRules = Clock.monotonicMilliseconds + (readRules(&tokens) ? pause : min(pause, 30_000))
+                let isRead = !state.withLock { $0.polls } || readRules(&tokens)
+                nextRules = Clock.monotonicMilliseconds + (isRead ? pause : min(pause, 30_000))
             }
         }
     }

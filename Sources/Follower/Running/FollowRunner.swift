@@ -81,13 +81,15 @@ struct FollowLoop {
     private var isRootAsked = false
     private var rootRetryAt: Milliseconds?
     private var isEstimating = false
-    /// Whether the upstream's rules have never been adopted. Its data is not loaded before that: until then the rules of other
-    /// namespaces would decide who reads it.
-    private var awaitsRules: Bool
-    private var rulesProblem: String?
-    /// The digest of the rules that were submitted last.
-    private var submittedRules: String?
-    private var rulesSubmitted: Int64 = 0
+    /// Whether the machine follows, or waits for another day.
+    private var hasBegun = false
+    /// The time of the next estimate, after one that exceeded the daily limit.
+    private var estimateAt: Milliseconds?
+    private var adoption: RulesAdoption
+    /// Bytes of a message that is not complete yet.
+    private var unfinishedBytes = 0
+    /// The credential that the upstream knows. No text of the upstream's may repeat it.
+    private var credential: Secret<String>?
     private let logger: Logger
     /// Counts of earlier followers.
     private let before: FollowStatus
@@ -99,7 +101,7 @@ struct FollowLoop {
         self.board = board
         status = setup.status
         before = setup.status
-        awaitsRules = !setup.keepsRules && setup.status.rulesDigest == nil
+        adoption = RulesAdoption(isUsed: !setup.keepsRules, hasAdopted: setup.status.rulesDigest != nil)
         logger = setup.logger.adding([("namespace", setup.namespace)])
         machine = FollowMachine(
             FollowSettings(setup.upstream, setup.tools.times),
@@ -110,7 +112,7 @@ struct FollowLoop {
     /// Runs until the inbox says to stop.
     mutating func run() {
         status.connectedSince = nil
-        if setup.maxBytesPerDay != nil, setup.status.entries == 0 {
+        if setup.maxBytesPerDay != nil, !hasLoaded {
             isEstimating = true
             requests.add(.estimate)
         } else {
@@ -129,13 +131,34 @@ struct FollowLoop {
     }
 
     private mutating func begin() {
-        guard !isEstimating, !awaitsRules else { return }
+        guard !hasBegun, !isEstimating, estimateAt == nil, !adoption.isAwaited else { return }
+        hasBegun = true
         let now = Clock.monotonicMilliseconds
-        if let reason = budgetReason(adding: 0) {
+        if let reason = budgetReason(adding: 0) { stopForToday(reason, now: now) } else { machine.start(now: now) }
+    }
+
+    /// Whether the upstream's tree was loaded once. Later loads receive only differences.
+    private var hasLoaded: Bool { status.lastResyncSeq != nil || machine.counts.lastResyncSeq != nil }
+
+    /// Stops until the next day. A first load is estimated again then, because it may not fit into any day.
+    private mutating func stopForToday(_ reason: String, now: Int64) {
+        requests.setPolling(false)
+        if hasLoaded {
             machine.exceedBudget(reason, until: now + untilTomorrow, now: now)
         } else {
-            machine.start(now: now)
+            machine.exceedBudget(reason, until: nil, now: now)
         }
+        estimateAt = now + untilTomorrow
+    }
+
+    /// Continues on a new day.
+    private mutating func beginDay() {
+        estimateAt = nil
+        requests.setPolling(true)
+        guard !hasLoaded else { return }
+        hasBegun = false
+        isEstimating = true
+        requests.add(.estimate)
     }
 
     /// The time until the next deadline; nil for none. A blocked loop wakes to keep its connection alive.
@@ -144,7 +167,9 @@ struct FollowLoop {
         if !held.isEmpty, !machine.isBlocked { return 0 }
         var next = machine.deadline
         if machine.isBlocked { next = min(next ?? .max, now + 5_000) }
-        for time in [rootRetryAt, tokenRetryAt] { if let time { next = min(next ?? .max, time) } }
+        for time in [rootRetryAt, tokenRetryAt, estimateAt, adoption.retryAt] {
+            if let time { next = min(next ?? .max, time) }
+        }
         return next.map { max(0, $0 - now) }
     }
 
@@ -159,6 +184,8 @@ struct FollowLoop {
         }
         if machine.isBlocked, let next = held.first { machine.heldBack(next.number, now: now) }
         machine.timePassed(now: now)
+        if let time = estimateAt, now >= time { beginDay() }
+        if let time = adoption.retryAt, now >= time { reconcileRules() }
         if let time = tokenRetryAt, now >= time {
             tokenRetryAt = nil
             requests.add(.token(isForced: true))
@@ -167,44 +194,53 @@ struct FollowLoop {
 
     private mutating func handle(_ event: TransportEvent, _ number: ConnectionNumber) {
         let now = Clock.monotonicMilliseconds
-        if case .received(let text) = event {
+        switch event {
+        case .received(let text):
+            unfinishedBytes = 0
             count(text.count)
             status.lastMessageAt = Clock.unixMilliseconds
             defer { channel?.processed(text.count) }
-            if let reason = budgetReason(adding: 0) {
-                return machine.exceedBudget(reason, until: now + untilTomorrow, now: now)
-            }
-            machine.transport(event, of: number, now: now)
-        } else {
-            machine.transport(event, of: number, now: now)
+            if let reason = budgetReason(adding: 0) { return stopForToday(reason, now: now) }
+        case .progress(let unfinished):
+            unfinishedBytes = unfinished
+            if let reason = budgetReason(adding: Int64(unfinished)) { return stopForToday(reason, now: now) }
+        case .closed:
+            count(unfinishedBytes)
+            unfinishedBytes = 0
+        case .opened: break
         }
+        machine.transport(event, of: number, now: now)
     }
 
     private mutating func handle(_ result: FollowInbox.Result, now: Int64) {
         switch result {
         case .token(let credential):
             tokenRetryAt = nil
+            self.credential = credential?.text
             machine.tokenFound(credential.map { AuthRequest($0) }, now: now)
         case .tokenFailed(let reason):
             machine.tokenFailed(reason, now: now)
             // The connection continues with its present token until the upstream ends it.
             tokenRetryAt = machine.connection.isConnected ? now + setup.tools.times.longestRetry : nil
-        case .rules(let source): adopt(source, now: now)
-        case .rulesFailed(let reason): note(rules: "The upstream's rules can't be read: \(reason)")
+        case .rules(let source):
+            adoption.found(source)
+            reconcileRules()
+        case .stateForRules(let result): reconcileRules(with: result, now: now)
+        case .rulesFailed(let reason):
+            let problem = "The upstream's rules can't be read: \(reason)"
+            if adoption.problem != problem { note(rules: problem) }
         case .keys(let part, let keys): machine.keysFound(part, keys, now: now)
         case .keysFailed(let part, let reason): machine.keysFailed(part, reason, now: now)
         case .estimate(let bytes):
             isEstimating = false
             if let reason = budgetReason(adding: bytes ?? 0) {
-                machine.exceedBudget(
-                    "The first load is estimated at \(bytes ?? 0) bytes. \(reason)", until: now + untilTomorrow,
-                    now: now)
+                stopForToday("The first load is estimated at \(bytes ?? 0) bytes. \(reason)", now: now)
             } else {
                 begin()
             }
-        case .root(.success(let root)):
+        case .root(.success(let state)):
             isRootAsked = false
-            machine.rootFound(root, now: now)
+            machine.rootFound(state.root, now: now)
         case .root(.failure(let error)):
             isRootAsked = false
             rootRetryAt = now + 500
@@ -216,33 +252,33 @@ struct FollowLoop {
 
     // MARK: Rules
 
-    private mutating func adopt(_ source: [UInt8], now: Int64) {
-        let problem = setup.target.problem(ofRules: source)?.split(whereSeparator: \.isNewline).joined(separator: " ")
-        if let problem {
-            note(
-                rules: "The upstream's rules can't be evaluated here, so only administrators can read (\(problem)). "
-                    + "Change them, or run follow rm and follow add with --keep-rules and --replace, and set rules of your own."
-            )
-        } else {
-            rulesProblem = nil
-        }
-        let digest = String(decoding: Base64.encode(Digest.sha1(source)), as: UTF8.self)
-        guard digest != (submittedRules ?? status.rulesDigest) else { return }
-        submittedRules = digest
-        rulesSubmitted += 1
-        // Rules that can't be evaluated must not let anyone read more than the upstream does.
-        machine.adopt(
-            rules: problem == nil ? source : Array(#"{"rules": {".read": false, ".write": false}}"#.utf8), now: now)
-        if awaitsRules {
-            awaitsRules = false
+    /// Compares the namespace's rules with the upstream's.
+    private mutating func reconcileRules() {
+        guard adoption.asks() else { return }
+        setup.target.withState { [inbox] result in inbox.add(.stateForRules(result)) }
+    }
+
+    private mutating func reconcileRules(with result: Result<FollowedState, FollowTargetError>, now: Int64) {
+        switch result {
+        case .failure(let error):
+            adoption.failed(retryAt: now + 500)
+            logger.debug("the namespace's rules are not available", [("reason", error.reason)])
+        case .success(let state):
+            let problem = adoption.problem
+            let target = setup.target
+            if let rules = adoption.rulesToSubmit(
+                for: state, isInFlight: machine.hasRulesInFlight, problem: { target.problem(ofRules: $0) })
+            {
+                machine.adopt(rules: rules, now: now)
+            }
+            if let new = adoption.problem, new != problem { note(rules: new) }
             begin()
         }
     }
 
     private mutating func note(rules problem: String) {
-        guard rulesProblem != problem else { return }
-        rulesProblem = problem
-        logger.warning("the upstream's rules were not adopted", [("reason", problem)])
+        adoption.problem = problem
+        logger.warning("the upstream's rules were not adopted", [("reason", clean(problem))])
     }
 
     // MARK: Effects
@@ -267,7 +303,7 @@ struct FollowLoop {
         }
         isRootAsked = true
         rootRetryAt = nil
-        setup.target.withRoot { [inbox] result in inbox.add(.root(result)) }
+        setup.target.withState { [inbox] result in inbox.add(.root(result)) }
     }
 
     private mutating func execute(_ effect: ConnectionEffect) {
@@ -278,6 +314,8 @@ struct FollowLoop {
         case .close:
             channel?.close()
             channel = nil
+            count(unfinishedBytes)
+            unfinishedBytes = 0
         case .askForToken(let isForced): requests.add(.token(isForced: isForced))
         case .askForAppCheckToken, .sendListen, .report: break
         }
@@ -290,18 +328,21 @@ struct FollowLoop {
             logger.notice("the follower is connected", [("upstream", setup.upstream.description)])
         case .disconnected(let reason):
             status.connectedSince = nil
-            logger.notice("the follower's connection ended", [("reason", reason)])
+            logger.notice("the follower's connection ended", [("reason", clean(reason))])
         case .synchronized(let entries): logger.notice("a part is synchronized", [("entries", "\(entries)")])
         case .split(let part, let pieces):
             logger.warning(
                 "a part was too large for one listen, and was split", [("part", "\(part)"), ("pieces", "\(pieces)")])
         case .tokenRenewed: logger.info("the follower renewed its login")
-        case .tokenMissing(let reason): logger.warning("the follower has no credential", [("reason", reason)])
+        case .tokenMissing(let reason): logger.warning("the follower has no credential", [("reason", clean(reason))])
         case .problem(let state):
-            logger.warning("the follower has a problem", [("state", state.name), ("reason", state.message ?? "")])
-        case .note(let text): logger.info("the upstream behaved irregularly", [("detail", text)])
+            logger.warning(
+                "the follower has a problem", [("state", state.name), ("reason", clean(state.message ?? ""))])
+        case .note(let text): logger.info("the upstream behaved irregularly", [("detail", clean(text))])
         }
     }
+
+    private func clean(_ text: String) -> String { UpstreamText.clean(text, without: credential) }
 
     // MARK: Counting
 
@@ -315,8 +356,14 @@ struct FollowLoop {
                 status.receivedToday = 0
             }
         }
-        status.receivedToday += Int64(bytes)
-        status.received += Int64(bytes)
+        status.receivedToday = Self.sum(status.receivedToday, Int64(bytes))
+        status.received = Self.sum(status.received, Int64(bytes))
+    }
+
+    /// The sum, at most the largest number. The stored counts are an administrator's to change.
+    private static func sum(_ count: Int64, _ more: Int64) -> Int64 {
+        let (sum, isOver) = count.addingReportingOverflow(more)
+        return isOver ? .max : sum
     }
 
     /// The reason why no more bytes may be received today; nil if they may.
@@ -336,14 +383,16 @@ struct FollowLoop {
 
     private mutating func publish() {
         let counts = machine.counts
-        status.entries = before.entries + counts.entries
-        status.resyncs = before.resyncs + counts.resyncs
+        if machine.state == .following, adoption.synchronized() { reconcileRules() }
+        if adoption.ended(counts.rulesEnded) { reconcileRules() }
+        status.entries = Self.sum(before.entries, counts.entries)
+        status.resyncs = Self.sum(before.resyncs, counts.resyncs)
         status.lastResyncSeq = counts.lastResyncSeq ?? before.lastResyncSeq
         status.lagMilliseconds = counts.lagMilliseconds
-        if let submittedRules, counts.rules >= rulesSubmitted { status.rulesDigest = submittedRules }
+        status.rulesDigest = adoption.digest ?? status.rulesDigest
         let state = isEstimating ? FollowState.connecting : machine.state
         status.state = state.name
-        status.message = state.message ?? rulesProblem
+        status.message = (state.message ?? adoption.problem).map { UpstreamText.clean($0, without: credential) }
         let status = status
         board.board.withLock { $0.status = status }
     }

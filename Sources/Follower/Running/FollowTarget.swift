@@ -8,12 +8,24 @@ public protocol FollowTarget: AnyObject, Sendable {
     func submit(
         _ write: FollowWrite, fence: [UInt8], _ completion: @escaping @Sendable (FollowOutcome) -> Void)
 
-    /// Calls back, on another thread, with the tree after everything that was committed before the call, or with the
+    /// Calls back, on another thread, with the state after everything that was committed before the call, or with the
     /// reason why it is unknown.
-    func withRoot(_ completion: @escaping @Sendable (Result<Node, FollowTargetError>) -> Void)
+    func withState(_ completion: @escaping @Sendable (Result<FollowedState, FollowTargetError>) -> Void)
 
     /// Returns the reason why a rules document can't be evaluated here; nil if it can.
     func problem(ofRules source: [UInt8]) -> String?
+}
+
+/// The tree and the rules of a namespace.
+public struct FollowedState: Sendable {
+    public let root: Node
+    /// The document of the namespace's own rules; nil if the gateway's default rules apply.
+    public let rules: [UInt8]?
+
+    public init(root: Node, rules: [UInt8]?) {
+        self.root = root
+        self.rules = rules
+    }
 }
 
 /// The reason why a namespace's tree is not available at the moment.

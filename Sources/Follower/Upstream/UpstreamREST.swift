@@ -85,6 +85,7 @@ struct UpstreamREST {
             do throws(HTTPClientError) {
                 response = try client.perform(request)
             } catch {
+                if error == .responseTooLarge { receivedBytes += Int64(maxBytes) }
                 throw .unreachable("\(error)")
             }
             receivedBytes += Int64(response.body.count)

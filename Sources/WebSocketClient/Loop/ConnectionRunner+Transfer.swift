@@ -108,6 +108,7 @@ extension ConnectionRunner {
             return violated(error, link)
         }
         if let goodbye { return peerSaidGoodbye(goodbye.code, goodbye.reason, link) }
+        unfinishedBytes = heard ? 0 : unfinishedBytes + bytes.count
         if !heard, !isClosing { noteProgress() }
     }
 

@@ -32,6 +32,8 @@ final class ConnectionRunner {
     var unprocessedBytes = 0
     var isPaused = false
     private var reportedProgressAt: Int64 = 0
+    /// The bytes since the last complete message.
+    var unfinishedBytes = 0
     private var openBefore: Int64 = 0
 
     /// The identifier in the loop's tables.
@@ -202,7 +204,7 @@ final class ConnectionRunner {
         let now = Clock.monotonicMilliseconds
         guard now - reportedProgressAt >= 1_000 else { return }
         reportedProgressAt = now
-        observer(.progress)
+        observer(.progress(unfinished: unfinishedBytes))
     }
 }
 

@@ -78,6 +78,16 @@ enum Files {
         return String(cString: directory) + "/" + path
     }
 
+    /// Reads a file that is no pipe or device, whose writer could block the reader.
+    static func readRegular(_ path: String, maxBytes: Int) throws -> [UInt8] {
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            throw CommandFailure("\(path) can't be read: \(String(cString: strerror(errno))).")
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw CommandFailure("\(path) is not a file.") }
+        return try read(path, maxBytes: maxBytes)
+    }
+
     /// - Parameter standardInput: the descriptor that `-` names.
     static func read(
         _ path: String, maxBytes: Int = 64 << 20, standardInput: Int32 = STDIN_FILENO

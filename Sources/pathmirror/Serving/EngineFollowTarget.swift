@@ -47,12 +47,15 @@ final class EngineFollowTarget: FollowTarget {
             mayBeOvertaken: write.operation == .resync, upstream: UpstreamMark(fence: fence, number: write.number))
     }
 
-    func withRoot(_ completion: @escaping @Sendable (Result<Node, FollowTargetError>) -> Void) {
+    func withState(_ completion: @escaping @Sendable (Result<FollowedState, FollowTargetError>) -> Void) {
         engine.withNamespace(name) { result in
             switch result {
             case .success(let namespace):
                 namespace.withCurrentSnapshot { snapshot in
-                    completion(snapshot.map(\.root).mapError { FollowTargetError("\($0)") })
+                    completion(
+                        snapshot.map {
+                            FollowedState(root: $0.root, rules: $0.rules.seq > 0 ? $0.rules.set.source : nil)
+                        }.mapError { FollowTargetError("\($0)") })
                 }
             case .failure(let error): completion(.failure(FollowTargetError("\(error)")))
             }

@@ -12,7 +12,7 @@ extension FollowTools {
         var settings = TransportSettings()
         settings.maxMessageBytes = 256 << 20
         self.init(transport: try WebSocketTransport(settings), client: client, times: times) { file in
-            try Files.read(file, maxBytes: Self.mostCredentialBytes)
+            try Files.readRegular(file, maxBytes: Self.mostCredentialBytes)
         }
     }
 }

@@ -72,7 +72,7 @@ import Wire
         let start = harness.now
         while harness.tokenQuestions.count < 2, harness.now < start + life * 1_000 {
             harness.passTime(to: harness.now + 500)
-            harness.receive(.progress)
+            harness.receive(.progress(unfinished: 0))
         }
         #expect((renewal * 1_000 - 1_000...renewal * 1_000 + 1_000).contains(harness.now - start))
         #expect(harness.tokenQuestions == [false, true])
@@ -87,7 +87,7 @@ import Wire
             let asked = harness.tokenQuestions.count
             while harness.tokenQuestions.count == asked {
                 harness.passTime(to: harness.now + 500)
-                harness.receive(.progress)
+                harness.receive(.progress(unfinished: 0))
             }
             #expect(harness.machine.isConnected)
             harness { $0.tokenProvided(AuthRequest(credential: "ya29.\(round)", isGoogle: true), now: $1) }
@@ -114,7 +114,7 @@ import Wire
         _ = harness.takeReports()
         for _ in 0..<200 {
             harness.passTime(to: harness.now + 500)
-            harness.receive(.progress)
+            harness.receive(.progress(unfinished: 0))
         }
         harness { $0.tokenFailed(reason: "the token server is down", now: $1) }
         #expect(harness.machine.isConnected)
@@ -175,7 +175,7 @@ import Wire
         let start = harness.now
         harness.passTime(to: start + 89_999)
         #expect(harness.machine.isConnected)
-        harness.receive(.progress)
+        harness.receive(.progress(unfinished: 0))
         harness.passTime(to: start + 179_998)
         #expect(harness.machine.isConnected)
         harness.passTime(to: start + 179_999)
@@ -247,7 +247,7 @@ import Wire
         // What an ended connection delivers has been received as well.
         harness.receive(String(repeating: " ", count: 126))
         harness.receive(String(repeating: " ", count: 65_536))
-        harness.receive(.progress)
+        harness.receive(.progress(unfinished: 0))
         #expect(harness.machine.receivedBytes == greeted + 130 + 65_546)
     }
 }

@@ -130,7 +130,7 @@ import Wire
         let start = harness.now
         while harness.now < start + 539_000 {
             harness.passTime(to: harness.now + 1_000)
-            harness.receive(.progress)
+            harness.receive(.progress(unfinished: 0))
         }
         #expect(harness.tokenQuestions == [false])
         harness.passTime(to: start + 541_000)

@@ -44,7 +44,7 @@ private struct ModelRun {
         case 7: harness.passTime(to: harness.now + Int64(random.below(20_000)))
         case 8: if random.oneIn(3) { harness.receive(.closed(.broken("cut"))) }
         case 9: if random.oneIn(8) { harness { $0.purgeWrites(now: $1) } }
-        case 10: harness.receive(.progress)
+        case 10: harness.receive(.progress(unfinished: 0))
         default: greetOrAnswer()
         }
         settle()

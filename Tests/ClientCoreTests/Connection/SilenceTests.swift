@@ -50,7 +50,7 @@ import Wire
         harness { $0.write(write(1), now: $1) }
         for _ in 0..<100 {
             harness.passTime(to: harness.now + 16_000)
-            harness.receive(.progress)
+            harness.receive(.progress(unfinished: 0))
         }
         for _ in 0..<100 {
             harness.passTime(to: harness.now + 16_000)
