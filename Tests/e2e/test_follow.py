@@ -131,6 +131,29 @@ def test_sql_and_imports_are_refused(followed, scratch):
     followed.judge()
 
 
+@pytest.mark.parametrize("words", [
+    ["rules", "set", "{rules}"], ["rules", "clear"], ["rules", "rollback", "1"], ["log", "undo", "2", "--yes"],
+    ["replay", "tree", "--at", "2", "--into", "default", "--replace", "--yes"], ["replay", "apply", "{entries}"], ["import", "{tree}", "--chunked"]],
+    ids=lambda words: " ".join(words[:2]))
+def test_commands_that_write_are_refused(followed, scratch, words):
+    """Whatever an administrator runs, the log of the namespace has the upstream's entries only."""
+    followed.standin.put("", SHOP)
+    followed.begin().wait_equal()
+    followed.standin.put("orders/k1", {"name": "later"})
+    followed.wait_equal()
+    files = {"rules": '{"rules": {".read": true}}', "tree": '{"evil": 1}'}
+    for name, text in files.items():
+        (scratch / name).write_text(text)
+    (scratch / "entries").write_text(cli.succeeds("replay", "log", "--to", "2", "--database-url", followed.url))
+    head = sql.head(followed.url)
+    names = {name: scratch / name for name in ("rules", "tree", "entries")}
+    finished = cli.command(*[word.format(**names) for word in words], "--database-url", followed.url)
+    assert finished.returncode == 1 and "follow" in finished.stderr, finished
+    assert sql.head(followed.url) == head
+    followed.wait_equal()
+    followed.judge()
+
+
 # MARK: Operators
 
 def test_status(followed):
