@@ -67,3 +67,29 @@ static inline EVP_PKEY *pathmirror_private_key(const void *pem, size_t count)
     BIO_free(input);
     return key;
 }
+
+// A new RSA key of so many bits; NULL when libcrypto can't make one.
+static inline EVP_PKEY *pathmirror_new_rsa_key(unsigned int bits)
+{
+    return EVP_RSA_gen(bits);
+}
+
+// Writes the private key in PEM (PKCS #8, without a password). The caller frees the BIO; NULL when it can't be written.
+static inline BIO *pathmirror_private_key_text(EVP_PKEY *key)
+{
+    BIO *output = BIO_new(BIO_s_secmem());
+    if (output && PEM_write_bio_PKCS8PrivateKey(output, key, NULL, NULL, 0, NULL, NULL) != 1) {
+        BIO_free(output);
+        return NULL;
+    }
+    return output;
+}
+
+// The bytes that were written to the BIO; they belong to it.
+static inline size_t pathmirror_written(BIO *output, const char **bytes)
+{
+    char *start = NULL;
+    long count = BIO_get_mem_data(output, &start);
+    *bytes = start;
+    return count > 0 ? (size_t)count : 0;
+}

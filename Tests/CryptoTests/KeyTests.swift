@@ -21,6 +21,20 @@ struct KeyTests {
         }
     }
 
+    @Test func `a new key is read from its texts`() throws {
+        let made = try RSAPrivateKey.generate()
+        let pem = try made.pem()
+        #expect(String(decoding: pem, as: UTF8.self).hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
+        let text = Array("signed".utf8)
+        let der = try made.publicKeyDER()
+        let key = try RSAPublicKey(der: der)
+        #expect(key.isValidSignature(try RSAPrivateKey(pem: pem).sign(text), of: text))
+        #expect(!key.isValidSignature(try TestKeys.privateKey().sign(text), of: text))
+        for bytes: [UInt8] in [[], [0], der.dropLast(), der + [0], Array("x".utf8), pem] {
+            #expect(throws: CryptoError.self) { try RSAPublicKey(der: bytes) }
+        }
+    }
+
     @Test func `leading zeros of a modulus mean nothing`() throws {
         let modulus = try #require(Base64URL.decode(TestKeys.modulus.utf8))
         let text = Array("signed".utf8)

@@ -54,6 +54,20 @@ public struct RSAPublicKey: Sendable {
         self.handle = handle
     }
 
+    /// Creates a key from a SubjectPublicKeyInfo in DER, the form of `derBytes`.
+    public init(der bytes: [UInt8]) throws(CryptoError) {
+        let handle = bytes.withUnsafeBufferPointer { buffer -> KeyHandle? in
+            guard buffer.count <= 8_192 else { return nil }
+            var position = buffer.baseAddress
+            let handle = KeyHandle(owning: d2i_PUBKEY(nil, &position, buffer.count))
+            // The key must be the whole input.
+            return position == buffer.baseAddress?.advanced(by: buffer.count) ? handle : nil
+        }
+        guard let handle else { throw .notAKey("a public key in DER") }
+        try handle.requireRSA()
+        self.handle = handle
+    }
+
     /// Returns whether the bytes were signed with the matching private key.
     public func isValidSignature(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         guard signature.count == Int(EVP_PKEY_get_size(handle.pointer)), let context = EVP_MD_CTX_new() else {
@@ -79,6 +93,33 @@ public struct RSAPrivateKey: Sendable {
         }
         try handle.requireRSA()
         self.handle = handle
+    }
+
+    /// Creates a new key of 2,048 bits. Takes some tenths of a second.
+    public static func generate() throws(CryptoError) -> RSAPrivateKey {
+        guard let handle = KeyHandle(owning: pathmirror_new_rsa_key(2_048)) else { throw .cannotGenerate }
+        return RSAPrivateKey(handle)
+    }
+
+    private init(_ handle: KeyHandle) { self.handle = handle }
+
+    /// Returns the key in PEM (PKCS #8), without a password.
+    public func pem() throws(CryptoError) -> [UInt8] {
+        guard let output = pathmirror_private_key_text(handle.pointer) else { throw .cannotGenerate }
+        defer { BIO_free(output) }
+        var start: UnsafePointer<CChar>?
+        let count = pathmirror_written(output, &start)
+        return UnsafeRawBufferPointer(start: start, count: count).map { $0 }
+    }
+
+    /// Returns the public key as a SubjectPublicKeyInfo in DER, the input of `RSAPublicKey(der:)`.
+    public func publicKeyDER() throws(CryptoError) -> [UInt8] {
+        let size = Int(i2d_PUBKEY(handle.pointer, nil))
+        guard size > 0 else { throw .cannotGenerate }
+        return [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+            var position = buffer.baseAddress
+            count = max(0, Int(i2d_PUBKEY(handle.pointer, &position)))
+        }
     }
 
     /// Returns the RS256 signature of the bytes.
@@ -107,12 +148,14 @@ public enum CryptoError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The input is a key, but must not be used here.
     case unusableKey(String)
     case cannotSign
+    case cannotGenerate
 
     public var description: String {
         switch self {
         case .notAKey(let form): "This is not \(form)."
         case .unusableKey(let reason): "This key can't be used: \(reason)."
         case .cannotSign: "Signing with the key failed."
+        case .cannotGenerate: "libcrypto can't create a key."
         }
     }
 }
