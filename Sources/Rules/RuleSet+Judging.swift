@@ -14,7 +14,7 @@ extension RuleSet {
 
     /// Returns whether this caller may read the path with a query of these parameters.
     public func mayRead(_ path: Path, query: QueryContext, root: Node, auth: AuthContext, now: Int64) -> Decision {
-        if auth.isAdmin { return .allowed }
+        if auth.readsEverything { return .allowed }
         if isForThisMachine, auth.isElsewhere {
             return .denied(Denial(reason: .noReadAllowed, path: path, rule: nil))
         }
@@ -27,7 +27,7 @@ extension RuleSet {
     /// Returns whether `mayRead` could allow this caller with any data, or false if the caller is denied regardless of the
     /// data.
     public func mayEverRead(_ path: Path, query: QueryContext, auth: AuthContext, now: Int64) -> Bool {
-        if auth.isAdmin { return true }
+        if auth.readsEverything { return true }
         if isForThisMachine, auth.isElsewhere { return false }
         if compiled.allowsEveryRead { return true }
         let surroundings = EvaluationEnvironment(auth: auth.auth, now: Double(now), query: query)
@@ -64,7 +64,7 @@ extension RuleSet {
         _ paths: some Sequence<Path>, root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Decision {
         if auth.isAdmin { return .allowed }
-        if isForThisMachine, auth.isElsewhere {
+        if auth.isViewer || isForThisMachine && auth.isElsewhere {
             return .denied(Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil))
         }
         if compiled.allowsEveryWrite { return .allowed }
@@ -114,7 +114,7 @@ extension RuleSet {
         now: Int64
     ) -> Denial? {
         if auth.isAdmin { return nil }
-        if isForThisMachine, auth.isElsewhere {
+        if auth.isViewer || isForThisMachine && auth.isElsewhere {
             return Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil)
         }
         if compiled.allowsEveryWrite { return nil }

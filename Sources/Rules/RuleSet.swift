@@ -126,17 +126,33 @@ public struct AuthContext: Sendable {
     public let auth: Node
     /// Rules do not apply to administrators.
     public let isAdmin: Bool
+    /// Whether the caller may read everything and write nothing, whatever the rules are. Excludes `isAdmin`.
+    public let isViewer: Bool
     /// Whether the caller is known not to be on the gateway's machine. Only `RuleSet.allowThisMachine` uses this.
     public let isElsewhere: Bool
 
     public init(auth: Node, isAdmin: Bool = false, isElsewhere: Bool = false) {
+        self.init(auth: auth, isAdmin: isAdmin, isViewer: false, isElsewhere: isElsewhere)
+    }
+
+    private init(auth: Node, isAdmin: Bool, isViewer: Bool, isElsewhere: Bool) {
         self.auth = auth
         self.isAdmin = isAdmin
+        self.isViewer = isViewer
         self.isElsewhere = isElsewhere
     }
 
     public static let unauthenticated = AuthContext(auth: .null)
     public static let admin = AuthContext(auth: .null, isAdmin: true)
+    public static let viewer = AuthContext(auth: .null, isAdmin: false, isViewer: true, isElsewhere: false)
+
+    /// Whether the caller may read everything, whatever the rules are.
+    public var readsEverything: Bool { isAdmin || isViewer }
+
+    /// Returns the same caller with its location.
+    public func at(isElsewhere: Bool) -> AuthContext {
+        AuthContext(auth: auth, isAdmin: isAdmin, isViewer: isViewer, isElsewhere: isElsewhere)
+    }
 }
 
 /// The decision of the rules about a read or a write.

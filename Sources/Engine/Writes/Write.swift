@@ -61,6 +61,8 @@ public struct Write: Sendable {
     /// The identity that owns writes under this writer name.
     var writerIdentity: WriterIdentity {
         if auth.isAdmin { return .administrator }
+        // A viewer writes nothing, so no name is a viewer's.
+        if auth.isViewer { return .user("viewer") }
         if auth.auth.isNull { return .anonymous }
         if case .string(let uid) = auth.auth.child(Key("uid")) { return .user("uid \(uid)") }
         return .user("auth \(auth.auth.hash)")

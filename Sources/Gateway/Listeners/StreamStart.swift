@@ -20,21 +20,21 @@ enum StreamStart: Sendable, Equatable {
     ///
     /// Resuming needs an id that was issued to a reader of this path. It also needs rules that are unchanged since then
     /// and that admit this caller regardless of data and time; otherwise later writes may have been hidden from the
-    /// caller. Administrators may read everything at any time, and may name any seq.
+    /// caller. Administrators and viewers may read everything at any time, and may name any seq.
     ///
     /// - Parameter lastEventID: the id of the last event that the client reports to have seen.
-    init(_ lastEventID: String?, isAdmin: Bool, _ group: ListenerGroup, _ snapshot: Snapshot) {
-        self = Self.find(lastEventID, isAdmin: isAdmin, group, snapshot)
+    init(_ lastEventID: String?, readsEverything: Bool, _ group: ListenerGroup, _ snapshot: Snapshot) {
+        self = Self.find(lastEventID, readsEverything: readsEverything, group, snapshot)
     }
 
     private static func find(
-        _ lastEventID: String?, isAdmin: Bool, _ group: ListenerGroup, _ snapshot: Snapshot
+        _ lastEventID: String?, readsEverything: Bool, _ group: ListenerGroup, _ snapshot: Snapshot
     ) -> StreamStart {
         guard let text = lastEventID else { return .fresh }
         let verified =
             group.ids(snapshot.rules).seen(text)
             ?? EventIDs.seen(text, givenAfter: snapshot.seq, group.namespace, group.key.path)
-        let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
+        let named = readsEverything ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
         guard let seen = verified ?? named else {
             // Version 0.1.0 issued a bare seq as id. It proves nothing, but the stream must not begin before it.
             if let bare = Int64(text), bare > snapshot.seq { return .waiting(bare) }
@@ -42,7 +42,7 @@ enum StreamStart: Sendable, Equatable {
         }
         if seen.seq > snapshot.seq { return .waiting(seen.seq) }
         let isSteady = snapshot.rules.seq <= seen.seq && snapshot.rules.set.isSteadyForReading(group.key.path)
-        return isAdmin || isSteady || seen.seq == snapshot.seq ? .after(seen) : .fresh
+        return readsEverything || isSteady || seen.seq == snapshot.seq ? .after(seen) : .fresh
     }
 }
 

@@ -96,7 +96,9 @@ extension RealtimeSession {
     /// The session with the operations that are executed at its end.
     var stored: DisconnectOperations {
         DisconnectOperations(
-            id: id, namespace: namespace, lease: lease, operations: saving.operations.operations.map(\.changes),
+            id: id, namespace: namespace, lease: lease,
+            // Operations of an earlier login of this session; no viewer's operation is executed.
+            operations: login.context.isViewer ? [] : saving.operations.operations.map(\.changes),
             auth: login.context, origin: login.origin(via: .ws, address: remoteAddress))
     }
 }

@@ -143,7 +143,7 @@ extension RealtimeSession {
     ///
     /// - Parameter holdsRequests: whether later requests wait until all listens are checked.
     func recheckListens(holdsRequests: Bool = false) {
-        guard !login.context.isAdmin else {
+        guard !login.context.readsEverything else {
             listensToCheck.removeAll()
             return
         }

@@ -11,7 +11,7 @@ extension RealtimeSession {
     /// the client to listen again with its hashes.
     func resume(_ number: Int64, _ listen: RealtimeListen, _ joined: Snapshot, after text: String) {
         let group = listen.group
-        let start = StreamStart(text, isAdmin: login.context.isAdmin, group, joined)
+        let start = StreamStart(text, readsEverything: login.context.readsEverything, group, joined)
         // A seq without a signature does not identify its history.
         guard case .after(let seen) = start, seen.mark != nil else { return refuseResumption(number, listen) }
         guard isWorthwhile(seen.seq, listen, joined) else {

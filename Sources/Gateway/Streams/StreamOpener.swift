@@ -27,7 +27,7 @@ final class StreamOpener: StreamHost {
     /// Begins a stream: at once, or once this gateway has reached the last entry that its client has seen.
     func begin(_ stream: Stream, _ snapshot: Snapshot) {
         let start = StreamStart(
-            stream.resumeID, isAdmin: stream.identity.context.isAdmin, stream.group, snapshot)
+            stream.resumeID, readsEverything: stream.identity.context.readsEverything, stream.group, snapshot)
         switch start {
         case .fresh: startFresh(stream, snapshot)
         case .after(let seen): resume(stream, seen, snapshot)

@@ -20,7 +20,7 @@ import Tree
     }
 
     private func start(_ namespace: TestNamespace, _ id: String?, isAdmin: Bool = false) -> StreamStart {
-        StreamStart(id, isAdmin: isAdmin, group(namespace), namespace.snapshot)
+        StreamStart(id, readsEverything: isAdmin, group(namespace), namespace.snapshot)
     }
 
     private func after(_ seq: Int64) -> StreamStart {
