@@ -111,6 +111,7 @@ let package = Package(
                 .embedInCode("Migrations/026_gateway_identity.sql"),
                 .embedInCode("Migrations/027_small_feed_errors.sql"),
                 .embedInCode("Migrations/028_plain_mirrors.sql"), .embedInCode("Migrations/029_follow.sql"),
+                .embedInCode("Migrations/030_service_accounts.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),

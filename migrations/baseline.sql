@@ -30,6 +30,60 @@ comment on table pathmirror.gateway_key is 'The key that authenticates notificat
 insert into pathmirror.gateway_key (key)
 values (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')));
 
+-- Service accounts
+
+create table pathmirror.service_account (
+    uid uuid not null default gen_random_uuid(),
+    name text collate "C" not null,
+    role text not null,
+    -- Null: all namespaces.
+    namespaces text[],
+    -- The address of the token endpoint in the account's file, which its assertions name.
+    token_uri text not null,
+    created_at timestamptz not null default now(),
+    primary key (uid),
+    constraint service_account_name_key unique (name),
+    constraint service_account_name_check check (name ~ '^[a-z][a-z0-9-]{0,62}$'),
+    constraint service_account_role_check check (role in ('admin', 'viewer')),
+    constraint service_account_namespaces_check check (cardinality(namespaces) > 0)
+);
+comment on table pathmirror.service_account is 'Service accounts, with their rights.';
+
+create table pathmirror.service_account_key (
+    -- Random.
+    id text collate "C" not null,
+    account uuid not null,
+    -- A SubjectPublicKeyInfo in DER.
+    public_key bytea not null,
+    created_at timestamptz not null default now(),
+    -- From this time on the key is invalid. Null: no end.
+    ends_at timestamptz,
+    primary key (id),
+    constraint service_account_key_id_check check (id ~ '^[0-9a-f]{40}$'),
+    constraint service_account_key_account_fkey
+        foreign key (account) references pathmirror.service_account (uid) on delete cascade
+);
+create index service_account_key_account_idx on pathmirror.service_account_key (account);
+comment on table pathmirror.service_account_key is 'The public keys of service accounts.';
+
+create table pathmirror.service_account_audit (
+    id bigint not null generated always as identity,
+    at timestamptz not null default now(),
+    action text not null,
+    account uuid not null,
+    name text collate "C" not null,
+    role text not null,
+    namespaces text[],
+    -- The id of the new key.
+    key text,
+    -- The role of PostgreSQL that made the change, and its address. Null for a Unix socket.
+    actor name not null default session_user,
+    address inet default inet_client_addr(),
+    primary key (id),
+    constraint service_account_audit_action_check check (action in ('create', 'rotate', 'rm'))
+);
+comment on table pathmirror.service_account_audit is 'Every change of service accounts by a command. Rows are never changed.';
+
 -- The log
 
 create table pathmirror.namespace (
@@ -731,7 +785,8 @@ begin
             pathmirror.log_begin_2, pathmirror.log_begin_3, pathmirror.log_begin_4, pathmirror.log_begin_5,
             pathmirror.log_begin_6, pathmirror.log_begin_7, pathmirror.log_rest, pathmirror.log_tiered,
             pathmirror.migration, pathmirror.namespace_copy, pathmirror.namespace_move, pathmirror.placement,
-            pathmirror.placement_version, pathmirror.retention, pathmirror.retention_look
+            pathmirror.placement_version, pathmirror.retention, pathmirror.retention_look, pathmirror.service_account,
+            pathmirror.service_account_audit, pathmirror.service_account_key
             to pathmirror_gateway;
         grant select, insert on
             pathmirror.large_write, pathmirror.log, pathmirror.log_part, pathmirror.replay_applied, pathmirror.rule

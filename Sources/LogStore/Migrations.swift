@@ -50,6 +50,7 @@ public enum Migrations {
             Migration(version: 27, name: "027_small_feed_errors", sql: PackageResources._27_small_feed_errors_sql),
             Migration(version: 28, name: "028_plain_mirrors", sql: PackageResources._28_plain_mirrors_sql),
             Migration(version: 29, name: "029_follow", sql: PackageResources._29_follow_sql),
+            Migration(version: 30, name: "030_service_accounts", sql: PackageResources._30_service_accounts_sql),
         ]
     }
 
