@@ -12,7 +12,7 @@ import pytest
 from harness import cli
 from harness.binary import pathmirror
 
-COMMANDS = re.findall(r"^  ([a-z]+(?: [a-z]+)*)  ", cli.succeeds("help"), re.MULTILINE)
+COMMANDS = re.findall(r"^  ([a-z-]+(?: [a-z]+)*)  ", cli.succeeds("help"), re.MULTILINE)
 
 
 def program(name: str) -> str:

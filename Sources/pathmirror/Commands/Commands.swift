@@ -27,7 +27,8 @@ enum Commands {
             FollowProbeCommand.self, FollowPauseCommand.self, FollowResumeCommand.self, FollowRemoveCommand.self,
             NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,
             NamespaceRemoveCommand.self, NamespaceMoveCommand.self, DatabaseListCommand.self, DatabaseAddCommand.self,
-            DatabaseDrainCommand.self, DatabaseRemoveCommand.self,
+            DatabaseDrainCommand.self, DatabaseRemoveCommand.self, ServiceAccountCreateCommand.self,
+            ServiceAccountListCommand.self, ServiceAccountRotateCommand.self, ServiceAccountRemoveCommand.self,
             DoctorCommand.self, HelpCommand.self, CompletionsCommand.self, ManualCommand.self, VersionCommand.self,
         ]
     }

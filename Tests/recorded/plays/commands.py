@@ -11,7 +11,7 @@ from harness.waiting import wait_until
 COMMANDS = ["dev", "serve", "migrate up", "migrate status", "import", "export", "log ls", "log show", "log tail", "log verify", "log blame", "log undo", "log snapshot", "log prune",
             "replay tree", "replay log", "replay apply", "replay mirror", "diff", "rules get", "rules set", "rules check", "rules test", "rules history", "rules rollback", "rules clear",
             "rules explain", "token mint", "token inspect", "mirror apply", "mirror infer", "mirror ls", "mirror status", "mirror pause", "mirror resume", "mirror drop",
-            "mirror errors", "version", "migrate", "log", "replay", "rules", "token", "mirror"]
+            "mirror errors", "version", "migrate", "log", "replay", "rules", "token", "service-account", "mirror"]
 
 
 def play_commands_help(player):
