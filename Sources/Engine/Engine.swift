@@ -28,14 +28,16 @@ public final class Engine: Sendable {
     ///   - budget: the memory budget for trees, shared with the engines of other databases. Taken from the settings if
     ///     nil.
     ///   - placement: is updated from the database if the engine serves the primary database.
+    ///   - accounts: the same for the service accounts.
     public init(
         url: PostgresURL, settings: EngineSettings = EngineSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger,
-        servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil
+        servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil,
+        accounts: ServiceAccountList? = nil
     ) throws(PostgresError) {
         let core = EngineCore(
             url: url, settings: settings, connectionSettings: connectionSettings, metrics: metrics, logger: logger,
-            servers: servers, budget: budget, placement: placement)
+            servers: servers, budget: budget, placement: placement, accounts: accounts)
         let wake = try WakeHandle()
         let reader = LogReader(core)
         self.core = core

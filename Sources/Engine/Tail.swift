@@ -10,7 +10,7 @@ import Runtime
 ///
 ///     NOTIFY -- listen --+-- commit ----> LiveNamespace.headAnnounced: a committer follows the log
 ///                        +-- message ---> PeerMailbox
-///                        +-- placement -> a check, if this engine keeps the placements
+///                        +-- placement -> a check, if this engine keeps the placements or the service accounts
 ///                        +-- any kind --> Announcements: mirrors, feeds and readers of the log
 ///
 ///     every `pollMilliseconds` -- look --> heads in the database compared with the snapshots in memory
@@ -89,6 +89,7 @@ final class Tail: AnnouncementListener {
         // The check may wait long for its answers.
         if announcementDelay == 0 { try announce(connection) }
         try core.placement?.look(connection, isNew: isNew)
+        try core.accounts?.look(connection, isNew: isNew)
         try core.look(connection, isNew: isNew)
     }
 
@@ -108,7 +109,7 @@ final class Tail: AnnouncementListener {
                 core.metrics.notifications.add()
                 core.namespaces.announced(id, head: head)?.headAnnounced(head)
             case .message(let message): core.peers.received(message)
-            case .placement: wantsLook = wantsLook || core.placement != nil
+            case .placement: wantsLook = wantsLook || core.placement != nil || core.accounts != nil
             case .mirrors, .feeds: break
             }
             core.announcements.notify(announcement)

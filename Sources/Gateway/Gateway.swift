@@ -1,5 +1,6 @@
 public import Engine
 public import HTTPServer
+public import LogStore
 public import Placement
 public import Runtime
 
@@ -13,6 +14,7 @@ public final class Gateway: Sendable {
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
     let authenticator: Authenticator
+    let accounts: ServiceAccountList
     let limiter: RateLimiter
     let workers: WorkerPool
     let logSeats: LogSeats
@@ -30,21 +32,24 @@ public final class Gateway: Sendable {
     /// Creates a gateway of one database, without feeds.
     public convenience init(
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        logger: Logger, serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
+        accounts: ServiceAccountList = ServiceAccountList(), logger: Logger,
+        serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
         self.init(
-            databases: Databases(primary: engine), settings: settings, credentials: credentials, logger: logger,
+            databases: Databases(primary: engine), settings: settings, credentials: credentials, accounts: accounts,
+            logger: logger,
             serverReport: serverReport, feedBasePath: feedBasePath)
     }
 
     /// - Parameters:
+    ///   - accounts: the service accounts, which the engine of the primary database keeps current.
     ///   - feedClients: forwards feed requests to other gateways; nil if the databases have no feeds.
     ///   - serverReport: returns the server's own counts, for the metrics.
     ///   - feedBasePath: returns the path of the log that a feed's token opens.
     public init(
         databases: Databases, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        feedClients: FeedClients? = nil, logger: Logger,
+        accounts: ServiceAccountList = ServiceAccountList(), feedClients: FeedClients? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
@@ -55,7 +60,10 @@ public final class Gateway: Sendable {
         self.feedClients = feedClients
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
-        authenticator = Authenticator(credentials, keySet: keySet)
+        let authenticator = Authenticator(credentials, keySet: keySet, logger: logger)
+        self.authenticator = authenticator
+        self.accounts = accounts
+        accounts.onNews { authenticator.secrets.replace(serviceAccounts: ServiceAccountKeys($0)) }
         limiter = RateLimiter(settings.limits)
         logSeats = LogSeats(settings.maxLogReadings)
         workers = WorkerPool(name: "worker", threads: settings.workers)

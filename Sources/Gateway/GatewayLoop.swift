@@ -44,7 +44,8 @@ final class GatewayLoop: HTTPLoopHandler {
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
                 polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds,
-                log: LogHandler(services, gateway.databases, callers, namespaces, logs, gateway.feedBasePath)))
+                log: LogHandler(services, gateway.databases, callers, namespaces, logs, gateway.feedBasePath),
+                tokens: TokenHandler(services, callers, gateway.authenticator, gateway.accounts, gateway.logger)))
         link = LoopLink(loop)
         link.lead(to: self)
         scheduleKeepAlives()

@@ -45,13 +45,15 @@ import Testing
     private static let gateway: [String: Set<String>] = [
         "": [
             "Access", "Context", "Feeds", "Listeners", "Log", "Operations", "REST", "Realtime", "Routing", "Settings",
-            "Shared", "Streams",
+            "ServiceAccounts", "Shared", "Streams",
         ],
         "Routing": [
-            "Context", "Description", "Feeds", "Log", "Operations", "Pages", "REST", "Realtime", "Settings", "Shared",
+            "Context", "Description", "Feeds", "Log", "Operations", "Pages", "REST", "Realtime",
+            "ServiceAccounts", "Settings", "Shared",
         ],
         "REST": ["Access", "Context", "Listeners", "Shared", "Streams"],
         "Feeds": ["Access", "Context", "Shared"],
+        "ServiceAccounts": ["Access", "Context", "Shared"],
         "Settings": ["Access", "Context", "Shared"],
         "Log": ["Access", "Context", "Shared"],
         "Description": ["Shared"],

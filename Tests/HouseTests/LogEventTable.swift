@@ -69,6 +69,10 @@ enum LogEventTable {
         "the namespace can't follow its upstream":
             "Act on `reason`. Then: `pathmirror follow pause NS` and `pathmirror follow resume NS`, or `follow rm` and `follow add`.",
         "keys fetched": "None.",
+        "access token issued": "None. An unknown `address`: [revoke the key](../guides/revoke-a-token.md).",
+        "assertion of a service account refused": "Act on `reason`: the clock of `account`'s server, or its file.",
+        "access token of Google refused":
+            "Give the server a [service account](../guides/admin-sdks.md#service-accounts) of the gateway.",
         "the issuer's keys can't be fetched":
             "Make `--jwks-url` reachable from here. The gateway checks tokens with the last keys while these are valid.",
         """

@@ -15,6 +15,8 @@ final class EngineCore: Sendable {
     /// The placements that the primary database has for the other databases; nil if the engine serves another database,
     /// or if no caller needs them.
     let placement: PlacementMap?
+    /// The service accounts in the primary database; nil as for `placement`.
+    let accounts: ServiceAccountList?
     let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
@@ -36,9 +38,11 @@ final class EngineCore: Sendable {
 
     init(
         url: PostgresURL, settings: EngineSettings, connectionSettings: LogConnection.Settings, metrics: EngineMetrics,
-        logger: Logger, servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil
+        logger: Logger, servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil,
+        accounts: ServiceAccountList? = nil
     ) {
         self.url = url
+        self.accounts = accounts
         self.placement = placement
         self.servers = servers ?? ServerFence(logger)
         self.settings = settings

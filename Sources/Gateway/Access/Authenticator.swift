@@ -1,6 +1,7 @@
 public import HTTPClient
 import Rules
 public import Runtime
+import Synchronization
 import Tokens
 import Tree
 import Wire
@@ -38,12 +39,19 @@ final class Authenticator: Sendable {
     private static let maxCredentialBytes = 64 * 1024
 
     let secrets = SecretStore()
+    /// Maximum difference in seconds between the clock of a token's issuer and this one.
+    let skewSeconds: Int64
     private let acceptsOwner: Bool
     private let acceptsUnsignedTokens: Bool
     private let customTokens: CustomTokens
     private let idTokens: IDTokens?
+    private let logger: Logger?
+    private let googleNotices = Mutex(GoogleTokenNotices())
 
-    init(_ credentials: GatewayCredentials, keySet: KeySet? = nil) {
+    /// - Parameter logger: reports refused access tokens of Google.
+    init(_ credentials: GatewayCredentials, keySet: KeySet? = nil, logger: Logger? = nil) {
+        self.logger = logger
+        skewSeconds = credentials.clockSkewSeconds
         acceptsOwner = credentials.acceptsOwner
         acceptsUnsignedTokens = credentials.acceptsUnsignedTokens
         customTokens = CustomTokens(skewSeconds: credentials.clockSkewSeconds)
@@ -86,6 +94,7 @@ final class Authenticator: Sendable {
         guard credential.utf8.count <= Self.maxCredentialBytes else {
             throw .unparsable(reason: "the credential is too long")
         }
+        if credential.hasPrefix(GoogleTokenNotices.prefix) { throw refuseGoogleToken(credentials.namespace, now: now) }
         guard JWT.looksLikeToken(credential) else { return .identity(try secret(credential, credentials.namespace)) }
         if let identity = idTokens?.knownIdentity(of: credential, now: now) { return .identity(identity) }
         // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public
@@ -96,6 +105,10 @@ final class Authenticator: Sendable {
         case .rs256:
             guard let idTokens else { throw .unparsable(reason: "ID tokens are not configured") }
             return try idTokens.identity(of: token, credential, now: now)
+        case .hs256 where ServiceToken.isClaimed(by: token):
+            guard let accounts = secrets.serviceAccounts else { throw .unavailable }
+            return .identity(
+                try accounts.identity(of: token, namespace: credentials.namespace, now: now, skew: skewSeconds))
         case .hs256:
             return .identity(try customTokens.identity(of: token, secrets, namespace: credentials.namespace, now: now))
         case .none:
@@ -105,6 +118,17 @@ final class Authenticator: Sendable {
             // Emulators' tokens may be long expired (reference: rtdb-protocol 10.2).
             return .identity(Identity(AuthContext(auth: try IDTokens.auth(token.claims))))
         }
+    }
+
+    /// Returns the failure for an access token of Google, and reports it.
+    private func refuseGoogleToken(_ namespace: String, now: Int64) -> AuthFailure {
+        let reason = "it is an access token of Google, which the gateway can't verify"
+        if googleNotices.withLock({ $0.isDue(now: now) }) {
+            logger?.info(
+                "access token of Google refused",
+                [("namespace", namespace), ("reason", reason), ("see", "docs/guides/admin-sdks.md#service-accounts")])
+        }
+        return .unparsable(reason: reason)
     }
 
     private func secret(_ text: String, _ namespace: String) throws(AuthFailure) -> Identity {

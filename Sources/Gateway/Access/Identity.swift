@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import LogStore
 import Rules
 import Synchronization
 import Tokens
@@ -27,12 +28,14 @@ struct Identity: Sendable {
         case everything
     }
 
-    /// The secret that an identity is based on. The identity ends when the secret is removed.
+    /// The secret or key that an identity is based on. The identity ends when it is removed.
     enum Basis: Sendable {
         /// No secret: there is no credential, or the credential states its own end.
         case itself
         case administratorSecret(SecretID)
         case databaseSecret(SecretID, namespace: String)
+        /// A key of a service account with these rights.
+        case serviceAccount(key: String, ServiceAccountGrant)
     }
 
     /// The context for the rules.
@@ -64,7 +67,7 @@ struct Identity: Sendable {
     }
 
     /// Whether the caller is anonymous.
-    var isAnonymous: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
+    var isAnonymous: Bool { !context.readsEverything && context.auth.isNull && !isOverride }
 
     /// Whether the caller may read and change the rules and settings of the namespace.
     var mayAdminister: Bool {
@@ -73,6 +76,12 @@ struct Identity: Sendable {
         case .namespace, .everything: true
         }
     }
+
+    /// Whether the caller may read the rules of the namespace.
+    var mayReadRules: Bool { mayAdminister || context.isViewer }
+
+    /// Whether the caller may read the whole log of the namespace. Viewers do not see the authors of writes.
+    var mayReadLog: Bool { mayAdminister || context.isViewer }
 
     /// Whether the caller may read and change settings that belong to no single namespace.
     var mayOperate: Bool { if case .everything = power { true } else { false } }
@@ -93,6 +102,7 @@ struct Identity: Sendable {
     /// A name without secrets, for logs and for limits by identity. Nil for callers without credentials.
     var name: String? {
         if context.isAdmin { return "admin" }
+        if context.isViewer, case .serviceAccount(_, let grant) = basis { return "viewer:\(grant.name)" }
         if let feed { return "feed:\(feed.feed.feed)" }
         return uid.map { "uid:\($0)" }
     }
@@ -104,9 +114,9 @@ struct Identity: Sendable {
 
     /// Returns the same identity with the caller's location.
     func of(callerOnThisMachine isLoopback: Bool) -> Identity {
-        let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
-        return Identity(
-            context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride, feed: feed)
+        Identity(
+            context.at(isElsewhere: !isLoopback), power: power, expiresAt: expiresAt, basis: basis,
+            isOverride: isOverride, feed: feed)
     }
 
     /// Returns the identity of an administrator that wants the rules to judge it as another user.

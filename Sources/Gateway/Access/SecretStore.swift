@@ -9,7 +9,7 @@ struct SecretID: Sendable, Hashable {
     init(_ secret: [UInt8]) { digest = Digest.sha256(secret) }
 }
 
-/// The valid secrets. They may be replaced at any time, from any thread.
+/// The valid secrets, and the keys of service accounts. They may be replaced at any time, from any thread.
 final class SecretStore: Sendable {
     struct Item: Sendable {
         let id: SecretID
@@ -24,6 +24,8 @@ final class SecretStore: Sendable {
     private struct State {
         var administrators: [Item] = []
         var databases: [String: [Item]] = [:]
+        /// Nil until they are known.
+        var serviceAccounts: ServiceAccountKeys?
     }
     private let state = Mutex(State())
     private let count = Atomic<Int>(0)
@@ -32,11 +34,23 @@ final class SecretStore: Sendable {
     var generation: Int { count.load(ordering: .acquiring) }
 
     func replace(administrators: [Secret<[UInt8]>], databases: [String: [Secret<[UInt8]>]]) {
-        let new = State(
-            administrators: administrators.map(Item.init), databases: databases.mapValues { $0.map(Item.init) })
-        state.withLock { $0 = new }
+        let (administrators, databases) = (
+            administrators.map(Item.init), databases.mapValues { $0.map(Item.init) }
+        )
+        state.withLock { state in
+            state.administrators = administrators
+            state.databases = databases
+        }
         count.wrappingAdd(1, ordering: .acquiringAndReleasing)
     }
+
+    func replace(serviceAccounts: ServiceAccountKeys) {
+        state.withLock { $0.serviceAccounts = serviceAccounts }
+        count.wrappingAdd(1, ordering: .acquiringAndReleasing)
+    }
+
+    /// The keys of service accounts; nil until they are known.
+    var serviceAccounts: ServiceAccountKeys? { state.withLock { $0.serviceAccounts } }
 
     var administrators: [Item] { state.withLock { $0.administrators } }
 
@@ -56,6 +70,7 @@ final class SecretStore: Sendable {
         case .itself: true
         case .administratorSecret(let id): administrators.contains { $0.id == id }
         case .databaseSecret(let id, let namespace): database(namespace).contains { $0.id == id }
+        case .serviceAccount(let key, let grant): serviceAccounts?.holds(key, grant) ?? false
         }
     }
 }

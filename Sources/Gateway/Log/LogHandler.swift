@@ -8,8 +8,9 @@ import Tokens
 public import Tree
 import Wire
 
-/// Serves `/.log` by the read side of the Durable Streams protocol. Administrators read the whole log; a client with a
-/// feed's token reads the part below the feed's base path. One for each loop.
+/// Serves `/.log` by the read side of the Durable Streams protocol. Administrators read the whole log, and
+/// viewers all of it except the authors; a client with a feed's token reads the part below the feed's base path. One for
+/// each loop.
 ///
 /// A request goes through these steps, with the statuses by which a step refuses it. A step that needs another thread
 /// waits for it by `ExchangeWaits`:
@@ -123,14 +124,15 @@ final class LogHandler {
 
     /// A caller's right to read a namespace's log.
     private enum Right {
-        case administrator
+        /// An administrator or a viewer.
+        case whole
         /// The token of a feed. It is not known yet whether the feed exists.
         case feed(FeedName, FeedAccess)
     }
 
     /// Returns the right that the credential alone gives; nil if it gives none. A caller without a right takes no seat.
     private static func right(of identity: Identity, in name: String) -> Right? {
-        if identity.mayAdminister { return .administrator }
+        if identity.mayReadLog { return .whole }
         guard let feed = identity.feed?.feed, let access = identity.access(toFeed: feed.feed, in: name) else {
             return nil
         }

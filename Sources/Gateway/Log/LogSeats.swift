@@ -1,3 +1,4 @@
+import Rules
 import Runtime
 import Synchronization
 import Tokens
@@ -5,13 +6,14 @@ import Tokens
 /// Limits the number of concurrent readers of the log. A reader takes its seat before its first database query, and
 /// keeps it until its last query is answered. Shared by all loops; any thread may use it.
 ///
-/// Namespaces share the seats. Within a namespace, the tokens of each feed and the administrators share them, by the
-/// rule of `FairLedger`. An eighth of the seats is reserved for administrators of the whole gateway, which may also
+/// Namespaces share the seats. Within a namespace, the tokens of each feed, the administrators and the viewers share
+/// them, by the rule of `FairLedger`. An eighth of the seats is reserved for administrators of the whole gateway, which may also
 /// take all other free seats.
 final class LogSeats: Sendable {
     /// A kind of reader of a namespace's log.
     private enum Reader: Hashable, Sendable {
         case administrators
+        case viewers
         case feed(String)
     }
 
@@ -48,6 +50,7 @@ final class LogSeats: Sendable {
     }
 
     private static func reader(_ identity: Identity) -> Reader {
+        if identity.context.isViewer { return .viewers }
         if !identity.mayAdminister, let feed = identity.feed { return .feed(feed.feed.feed) }
         return .administrators
     }

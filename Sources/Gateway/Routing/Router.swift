@@ -14,6 +14,7 @@ final class Router {
         /// Nil if the gateway runs no feeds.
         let feeds: FeedsHandler?
         let log: LogHandler
+        let tokens: TokenHandler
         let description = DescriptionHandler()
     }
 
@@ -48,6 +49,7 @@ final class Router {
                 guard let feeds = handlers.feeds else { throw Self.nothing }
                 try feeds.serve(request, exchange)
             case .log: try handlers.log.serve(request, exchange)
+            case .token: try handlers.tokens.serve(request, exchange)
             case .description: try handlers.description.serve(request, exchange)
             case .nothing: throw Self.nothing
             }
@@ -82,6 +84,7 @@ enum Route: Equatable {
     case rules
     case feeds
     case log
+    case token
     case description
     /// A path that data cannot have, and that has no handler.
     case nothing
@@ -116,6 +119,7 @@ enum Route: Equatable {
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
         case "/.log": .log
+        case "/.oauth2/token": .token
         case "/.openapi.json": .description
         default: .nothing
         }

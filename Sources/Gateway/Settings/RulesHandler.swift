@@ -5,8 +5,8 @@ import Runtime
 import Tree
 import Wire
 
-/// Serves `/.settings/rules.json`: the security rules, for administrators (reference: security-rules 12). One for each
-/// loop.
+/// Serves `/.settings/rules.json`: the security rules, for administrators, and for viewers to read (reference:
+/// security-rules 12). One for each loop.
 final class RulesHandler {
     private let services: LoopServices
     private let callers: CallerResolver
@@ -24,7 +24,10 @@ final class RulesHandler {
         let parameters = try RESTParameters.settings(request.query)
         let name = try NamespaceName.find(request, parameters, services.settings)
         try callers.withIdentity(request, parameters, namespace: name, exchange) { [self] identity in
-            guard identity.mayAdminister else { return services.responder.respond(.permissionDenied, to: exchange) }
+            let isRead = request.method == .get || request.method == .head
+            guard identity.mayAdminister || isRead && identity.mayReadRules else {
+                return services.responder.respond(.permissionDenied, to: exchange)
+            }
             switch request.method {
             case .get, .head: show(name, isStrict: request.queryContains("format=strict"), exchange)
             case .put: replace(request, name, identity, exchange)

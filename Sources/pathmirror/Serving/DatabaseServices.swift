@@ -47,9 +47,10 @@ final class DatabaseServices: Sendable {
     ///   - record: the database as recorded in the primary database; nil for the primary database itself. Another database at its address
     ///     is rejected.
     ///   - placement: kept current from the primary database.
+    ///   - accounts: the same for the service accounts.
     init(
         _ shared: Shared, _ url: PostgresURL, number: Int = 0, record: DatabaseRecord? = nil,
-        placement: PlacementMap? = nil
+        placement: PlacementMap? = nil, accounts: ServiceAccountList? = nil
     ) throws {
         self.record = record
         let options = shared.options
@@ -68,7 +69,8 @@ final class DatabaseServices: Sendable {
         }
         let engine = try Engine(
             url: url, settings: settings, connectionSettings: options.connection, metrics: shared.metrics,
-            logger: logger, servers: servers, budget: shared.budget, placement: placement)
+            logger: logger, servers: servers, budget: shared.budget, placement: placement,
+            accounts: accounts)
         self.engine = engine
         mirrors = MirrorService(
             url: url, settings: options.mirrors, announcements: engine.announcements, logger: logger,

@@ -33,8 +33,8 @@ import TLS
 ///     |- SinkProducers       one for all databases: sink-opener, sink-closer, nats-client, kafka-client
 ///     `- SecretWatch, CertificateWatch    secrets, certificate: read changed files again
 ///
-/// The tail of the primary database keeps `PlacementMap` current and passes the databases that it names to
-/// `DatabaseKeeper.found`; the thread `databases` starts the new ones. `DatabaseServices.Shared` holds the budgets for
+/// The tail of the primary database keeps `ServiceAccountList` and `PlacementMap` current, and passes the databases that the map names
+/// to `DatabaseKeeper.found`; the thread `databases` starts the new ones. `DatabaseServices.Shared` holds the budgets for
 /// trees and feeds, the page file and the clients that all databases share. Engines notify the event
 /// loops; a loop never waits for a database.
 ///
@@ -66,7 +66,8 @@ final class Service {
         let shared = try DatabaseServices.Shared(options, webhookClient)
         let producers = shared.producers
         self.producers = producers
-        let primary = try DatabaseServices(shared, url, placement: placement)
+        let accounts = ServiceAccountList()
+        let primary = try DatabaseServices(shared, url, placement: placement, accounts: accounts)
         self.primary = primary
         let databases = Databases(primary: primary.engine, feeds: primary.feeds, map: placement)
         let keeper = DatabaseKeeper(shared, primary: url, databases)
@@ -74,7 +75,7 @@ final class Service {
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             databases: databases, settings: options.gateway, credentials: options.credentials,
-            feedClients: feedClients, logger: options.logger
+            accounts: accounts, feedClients: feedClients, logger: options.logger
         ) {
             Self.report(statistics.withLock { $0 }, [primary] + keeper.others)
         } feedBasePath: { feed, access, completion in

@@ -37,6 +37,7 @@ struct DescriptionTests {
         case .rules: "/.settings/rules.json"
         case .feeds: "/.feeds"
         case .log: "/.log"
+        case .token: "/.oauth2/token"
         case .description: "/.openapi.json"
         }
     }
@@ -50,6 +51,9 @@ struct DescriptionTests {
             #expect(self.route(path, .get) == route)
             #expect(described.contains { $0.path == path && $0.method == .get }, "\(path) is not in the document")
         }
+        let path = try #require(Self.example(of: .token))
+        #expect(self.route(path, .post) == .token)
+        #expect(described.contains { $0.path == path && $0.method == .post }, "\(path) is not in the document")
     }
 
     @Test func `what is described is there`() throws {

@@ -106,7 +106,7 @@ import Testing
     @Test func fixesNameWhatThereIs() {
         let commands = SourceTexts.files.filter { $0.path.hasPrefix("Sources/pathmirror/") }.map(\.text).joined()
         let text = ErrorPage.printed()
-        for match in text.matches(of: #/`pathmirror ([a-z]+(?: [a-z]+)?)[^`]*`/#) {
+        for match in text.matches(of: #/`pathmirror ([a-z-]+(?: [a-z]+)?)[^`]*`/#) {
             #expect(commands.contains("\"\(match.1)\""), "there is no command \(match.1)")
         }
         for match in text.matches(of: #/`--([a-z-]+)/#) {

@@ -1,6 +1,6 @@
 /// The causes and fixes of the errors that HTTP clients receive. docs/reference/errors.md is printed from them and from the sources.
 enum HTTPErrorTable {
-    static let sections = [everyEndpoint, paths, bodies, queries, realtime, feeds, log, connections]
+    static let sections = [everyEndpoint, paths, bodies, queries, realtime, feeds, log, tokens, connections]
 
     private static let everyEndpoint = ErrorSection(
         title: "Access and availability",
@@ -338,6 +338,34 @@ enum HTTPErrorTable {
                 "live needs an offset: -1 for the beginning",
                 "offset must be -1, now, or the Stream-Next-Offset of an answer", "live must be long-poll or sse",
                 cause: "A parameter is invalid.", fix: "Correct it ([requests](log-stream.md#requests))."),
+        ])
+
+    private static let tokens = ErrorSection(
+        title: "Access tokens of service accounts",
+        introduction: """
+            Answers of [`/.oauth2/token`](security.md#service-accounts). \
+            `error` has the code of RFC 6749, and `error_description` has the text.
+            """,
+        rows: [
+            ErrorRow(
+                "token_request_invalid",
+                "The body must be a form of at most 8192 bytes with one grant_type and one assertion",
+                "grant_type must be urn:ietf:params:oauth:grant-type:jwt-bearer",
+                cause: "The request is not one for an access token by an assertion.",
+                fix: "Use the file with one of Google's libraries, or send the form of RFC 7523."),
+            ErrorRow(
+                "assertion_not_signed", "The assertion is not signed with a valid key of a service account",
+                cause: "The account or its key was removed, or another key has signed the assertion.",
+                fix: "`pathmirror service-account ls` shows the ids of the keys; `rotate` makes a new file."),
+            ErrorRow(
+                "assertion_invalid", "The assertion is signed but not valid: …",
+                cause: "Its issuer, audience or times are wrong.",
+                fix: "Set the clocks right, and use the file as it was printed. `aud` is its `token_uri`, or Google's."),
+            ErrorRow(
+                "accounts_unavailable", "The service accounts can't be read at the moment. Try again later.",
+                cause:
+                    "The gateway does not reach the database, or its user may not read the tables of service accounts.",
+                fix: "Retry after `Retry-After`; `pathmirror doctor` names missing rights."),
         ])
 
     private static let connections = ErrorSection(
