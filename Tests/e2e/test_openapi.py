@@ -83,7 +83,8 @@ def test_lines_of_the_log_are_as_described(gateway, document):
     ("GET", "/.log?offset=x", "/.log", 400), ("GET", f"/.log?offset={after(99)}", "/.log", 410), ("GET", "/.health/ready", "/.health/ready", 200),
     ("GET", "/.health/live", "/.health/live", 200), ("GET", "/a.json?print=x", "/{path}.json", 400),
     ("GET", "/a.json?auth=x.y.z", "/{path}.json", 401), ("POST", "/a.json", "/{path}.json", 200),
-    ("PUT", "/.settings/rules.json", "/.settings/rules.json", 400)])
+    ("PUT", "/.settings/rules.json", "/.settings/rules.json", 400),
+    ("POST", "/.oauth2/token", "/.oauth2/token", 400)])
 def test_answers_are_as_described(gateway, document, method, target, path, status):
     headers = {} if "auth=" in target else ADMIN
     answer = gateway.rest.send(method, target, b"{\"x\":1}" if method in ("POST", "PUT") else None, headers)

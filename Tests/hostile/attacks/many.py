@@ -217,6 +217,22 @@ def pipeline(method: str, path: str, count: int, query: str = "", headers: dict 
     return send
 
 
+def assertions(target: Target, _) -> list[str]:
+    """Requests for access tokens of service accounts, each with a well-formed assertion of 4 kB and a forged signature."""
+
+    def part(value: dict) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    claims = part({"iss": "server@service-account.pathmirror", "iat": 1, "exp": 2, "scope": "x" * 2_500})
+    assertion = f"{part({'alg': 'RS256', 'kid': 'a1' * 20})}.{claims}.{'A' * 342}"
+    body = f"grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion={assertion}".encode()
+    one = target.head("POST", "/.oauth2/token", {"Content-Length": str(len(body))}) + body
+    with target.connect() as plain:
+        plain.sendall(one * 3_000 + target.head("GET", "/.health/live", {"Connection": "close"}))
+        answers = read_to_end(plain)
+    return sorted({answer[:3].decode() for answer in answers.split(b"HTTP/1.1 ")[1:]})
+
+
 def held(name: str, make, **more) -> Attack:
     return Attack(name, half_sent(make), HELD, **more)
 
@@ -237,6 +253,7 @@ ATTACKS = [
     flood("9,000 n", lambda number: ("n", {"p": f"hall/x{number}"}), 9_000),
     flood("9,000 denied g", lambda number: ("g", {"p": f"vault/x{number}", "q": {}}), 9_000),
     flood("1,000 bad logins of 11 kB", tokens, 1_000),
+    Attack("3,000 forged assertions in a pipeline", assertions, frozenset({"200", "400"})),
     Attack("500 REST requests with bad logins of 11 kB", bad_logins, frozenset(REFUSED | {"414", "431", "200"})),
     Attack("3,000 denied PUTs in a pipeline", pipeline("PUT", "vault", 3_000, body=b"1"), frozenset(REFUSED | {"200"})),
     Attack("3,000 denied conditional DELETEs in a pipeline", pipeline("DELETE", "", 3_000, headers={"if-match": "x"}),
