@@ -129,7 +129,7 @@ public struct FeedReplay {
         _ body: (FailedMessageRecord) throws -> Void
     ) throws {
         guard source.matcher.takes(entry.operation), !before.isIdentical(to: after) else { return }
-        let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
+        let facts = EntryFacts(entry)
         var records = RecordEnumerator(
             source.definition.pattern, before: before, after: after,
             paths: entry.isBulk ? nil : entry.changes.map(\.path))

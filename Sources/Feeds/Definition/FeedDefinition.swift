@@ -131,30 +131,32 @@ public struct FeedName: Sendable, Hashable, CustomStringConvertible {
 /// A feed's filter: an expression of the rules language that decides whether a change becomes a message. Pure; usable on any thread.
 ///
 /// `data` is the record before the change and `newData` the record after it. The pattern's captures are variables (`$order_id`);
-/// `root` and `now` have the meaning that they have in rules. An expression that fails, for example by comparing a string with a
-/// number, counts as false.
+/// `root` and `now` have the meaning that they have in rules, and `auth` is the author of the entry. An expression that fails, for
+/// example by comparing a string with a number, counts as false.
 public struct FeedFilter: Sendable {
     /// The expression's source text.
     public let text: String
     private let rules: RuleSet
     /// The pattern for which the expression is compiled.
     private let pattern: PathPattern
+    private let namesAuthor: Bool
 
     init(_ text: String, for pattern: PathPattern) throws(RulesError) {
         rules = try RuleSet(.write, text, at: pattern)
+        namesAuthor = rules.surroundings.contains(.auth)
         self.text = text
         self.pattern = pattern
     }
 
-    /// Whether the expression uses `auth`. Filters are evaluated without a user, so `auth` would always be null.
-    var asksForWriter: Bool { rules.surroundings.contains(.auth) }
-
     /// Returns whether the change of the record at a path becomes a message.
     ///
-    /// - Parameter now: The time of the commit, in milliseconds since 1970, so that the result does not depend on the time of evaluation.
-    func admits(_ path: Path, before: Node, after: Node, now: Int64) -> Bool {
+    /// - Parameters:
+    ///   - author: The author of the entry. The rules language calls it `auth`.
+    ///   - now: The time of the commit, in milliseconds since 1970, so that the result does not depend on the time of evaluation.
+    func admits(_ path: Path, before: Node, after: Node, author: EntryAuthor, now: Int64) -> Bool {
         rules.mayWrite(
-            CollectionOfOne(path), root: before, newRoot: after, auth: .unauthenticated, now: now
+            CollectionOfOne(path), root: before, newRoot: after,
+            auth: namesAuthor ? AuthContext(auth: author.node) : .unauthenticated, now: now
         ).isAllowed
     }
 }

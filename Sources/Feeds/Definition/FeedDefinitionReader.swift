@@ -168,11 +168,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         }
         if let value = members["filter"], let text = text(value, "filter"), hasPath {
             do throws(RulesError) {
-                let filter = try FeedFilter(text, for: definition.pattern)
-                definition.filter = filter
-                if filter.asksForWriter {
-                    note(value.position, "filter", "names auth, which a feed's filter can't use")
-                }
+                definition.filter = try FeedFilter(text, for: definition.pattern)
             } catch {
                 note(value.position, "filter", error.problems.first.map(\.message) ?? "\(error)")
             }

@@ -25,6 +25,7 @@ public final class FeedMessage: Sendable {
         let old: Node?
         let record: Node?
         let committedAt: Milliseconds
+        let author: EntryAuthor
     }
 
     public let position: FeedPosition
@@ -107,6 +108,8 @@ public final class FeedMessage: Sendable {
         }
         writer.raw(",\"time\":")
         writer.writeString(Timestamp.iso8601(unixMilliseconds: change.committedAt))
+        writer.raw(",\"auth\":")
+        change.author.write(&writer)
     }
 }
 

@@ -99,6 +99,15 @@ extension FeedMessage {
             return (raw.member("path") ?? "", raw.member("event") ?? "", raw.member("time") ?? "")
         }
     }
+
+    /// The author of the entry. Unknown for messages that an older version stored.
+    var author: EntryAuthor {
+        switch content {
+        case .change(let change): change.author
+        case .stored(let json):
+            RawJSON(json).members?.first { $0.key == "auth" }.flatMap { EntryAuthor(written: $0.value) } ?? .unknown
+        }
+    }
 }
 
 /// Limits the size of messages that are stored as dead letters or set aside. Pure.

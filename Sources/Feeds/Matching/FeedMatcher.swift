@@ -29,8 +29,9 @@ struct FeedMatcher: Sendable {
         let event: FeedDefinition.Event =
             change.before.isNull ? .created : change.after.isNull ? .deleted : .updated
         guard definition.events.contains(event) else { return nil }
+        let author = entry.author
         if let filter = definition.filter,
-            !filter.admits(change.path, before: before, after: after, now: entry.committedAt)
+            !filter.admits(change.path, before: before, after: after, author: author, now: entry.committedAt)
         {
             return nil
         }
@@ -44,7 +45,7 @@ struct FeedMatcher: Sendable {
                     old: definition.include.contains(.old) ? change.before : nil,
                     record: definition.include.contains(.record)
                         ? after[change.path.prefix(definition.recordDepth)] : nil,
-                    committedAt: entry.committedAt)))
+                    committedAt: entry.committedAt, author: author)))
     }
 }
 
@@ -54,4 +55,21 @@ struct EntryFacts: Sendable {
     let operation: String
     /// The time of the commit, in milliseconds since 1970.
     let committedAt: Int64
+    /// The author as the log records it. Parsed only for messages.
+    private let origin: Origin?
+
+    init(_ entry: Entry) {
+        operation = entry.operation.rawValue
+        committedAt = entry.committedAt
+        origin = entry.origin
+    }
+
+    /// The facts about the messages of a snapshot, whose records have many authors.
+    init(snapshotAt time: Int64) {
+        operation = "snapshot"
+        committedAt = time
+        origin = nil
+    }
+
+    var author: EntryAuthor { EntryAuthor(of: origin) }
 }

@@ -55,7 +55,7 @@ struct SharedReader {
         var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, paths: nil)
         for _ in 0..<index { _ = records.nextChange() }
         wide = Wide(
-            facts: EntryFacts(operation: "snapshot", committedAt: time), cursor: cursor, before: .null, after: root,
+            facts: EntryFacts(snapshotAt: time), cursor: cursor, before: .null, after: root,
             records: records, index: index, isSnapshot: true)
     }
 
@@ -113,7 +113,7 @@ struct SharedReader {
     mutating func pass(
         _ entry: Entry, at cursor: LogPosition, after: Node, paths: [Path]?, _ findings: inout [FoundMessages]
     ) -> [SharedReader] {
-        let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
+        let facts = EntryFacts(entry)
         var left: [SharedReader] = []
         var leaving: [Int] = []
         let isUnchanged = root.isIdentical(to: after)

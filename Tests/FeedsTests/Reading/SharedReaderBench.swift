@@ -49,7 +49,7 @@ enum SharedReaderBench {
         var found: [FeedMessage] = []
         for entry in entries {
             let next = after(entry, root)
-            let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
+            let facts = EntryFacts(entry)
             var records = RecordEnumerator(feed.matcher.definition.pattern, before: root, after: next, paths: nil)
             var index: Int64 = 0
             while let change = records.nextChange() {
