@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from cloudevents.v1.http import from_http
+from cloudevents.http import from_http
 from harness import endpoint as hooks
 from harness.endpoint import OTHER_SECRET, SECRET, Answer, Endpoint, in_turn
 from harness.feeds import ADMIN, Feed

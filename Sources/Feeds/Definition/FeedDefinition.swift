@@ -97,6 +97,16 @@ public struct FeedDefinition: Sendable, Equatable {
         retentionPolicy = .alarm
     }
 
+    /// The kind of event that functions receive from the feed: the only event that the definition selects, or `written`.
+    var functionEvent: FirebaseEvent.Kind {
+        switch events {
+        case [.created]: .created
+        case [.updated]: .updated
+        case [.deleted]: .deleted
+        default: .written
+        }
+    }
+
     /// Returns whether both definitions give messages the same positions, so that progress under one also holds for the other.
     public func numbersMessagesLike(_ other: FeedDefinition) -> Bool { pattern == other.pattern }
 }

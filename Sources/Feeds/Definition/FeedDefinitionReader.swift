@@ -208,6 +208,13 @@ struct FeedDefinitionReader: DefinitionNoting {
 
     private mutating func readDelivery(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
         definition.destination = destination(members)
+        if case .webhook(let webhook) = definition.destination, webhook.format == .firebase {
+            let needed: Set<FeedDefinition.Part> = [.value, .old]
+            if let value = members["include"], !definition.include.isSuperset(of: needed) {
+                note(value.position, "include", "must have value and old, which the webhook's format firebase sends")
+            }
+            definition.include.formUnion(needed)
+        }
         if let value = members["max_attempts"] {
             definition.maxAttempts = Int(number(value, "max_attempts", 1...1_000))
         }

@@ -1,6 +1,7 @@
 public import HTTPClient
 import LogStore
 import Runtime
+import Tree
 
 /// Creates the sinks that feed definitions name.
 public struct SinkMaker: Sendable {
@@ -36,7 +37,8 @@ public struct SinkMaker: Sendable {
         case nil: return nil
         case .webhook(let webhook):
             return try WebhookSink(
-                webhook, isSequential: isSequential, exceptions: exceptions, client: client, environment: variable)
+                webhook, kind: definition.functionEvent, isSequential: isSequential, exceptions: exceptions,
+                client: client, environment: variable)
         case .nats(let nats):
             try check(nats.hosts)
             return try NATSSink(
@@ -83,6 +85,29 @@ extension SinkMessage {
         self.init(
             id: message.position.id(in: feed.namespace), namespace: feed.namespace, feed: feed.name, key: message.key,
             path: facts.path, event: facts.event, seq: message.position.seq, time: facts.time,
-            attempt: delivery.attempt, json: message.json(namespace: feed.namespace, attempt: delivery.attempt))
+            attempt: delivery.attempt, json: message.json(namespace: feed.namespace, attempt: delivery.attempt),
+            author: message.author, values: message.values)
     }
+}
+
+extension FeedMessage {
+    /// The record before and after the change, or nil if the message does not have both.
+    fileprivate var values: RecordValues? {
+        switch content {
+        case .change(let change):
+            guard let old = change.old, let value = change.value else { return nil }
+            return RecordValues(before: old, after: value)
+        case .stored(let json):
+            let members = RawJSON(json).members ?? []
+            guard let old = members.first(where: { $0.key == "old" })?.value.node,
+                let value = members.first(where: { $0.key == "value" })?.value.node
+            else { return nil }
+            return RecordValues(before: old, after: value)
+        }
+    }
+}
+
+extension RawJSON {
+    /// The value as a tree, or nil if the text is not valid.
+    fileprivate var node: Node? { try? JSONParser.parse(text).node }
 }

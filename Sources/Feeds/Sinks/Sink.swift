@@ -1,4 +1,5 @@
 public import Runtime
+public import Tree
 
 /// A message for a sink: the encoded message, and the facts that transports need.
 public struct SinkMessage: Sendable, Equatable {
@@ -19,10 +20,14 @@ public struct SinkMessage: Sendable, Equatable {
     public let attempt: Int
     /// The message as a JSON object, as consumers receive it from pulls.
     public let json: [UInt8]
+    /// The author of the entry.
+    public let author: EntryAuthor
+    /// The record before and after the change, or nil if the message does not have both.
+    public let values: RecordValues?
 
     public init(
         id: String, namespace: String, feed: String, key: String, path: String, event: String, seq: Int64, time: String,
-        attempt: Int, json: [UInt8]
+        attempt: Int, json: [UInt8], author: EntryAuthor = .unknown, values: RecordValues? = nil
     ) {
         self.id = id
         self.namespace = namespace
@@ -34,6 +39,19 @@ public struct SinkMessage: Sendable, Equatable {
         self.time = time
         self.attempt = attempt
         self.json = json
+        self.author = author
+        self.values = values
+    }
+}
+
+/// A record before and after a change.
+public struct RecordValues: Sendable, Equatable {
+    public let before: Node
+    public let after: Node
+
+    public init(before: Node, after: Node) {
+        self.before = before
+        self.after = after
     }
 }
 

@@ -9,6 +9,8 @@ public struct WebhookDefinition: Sendable, Equatable {
         case message
         /// CloudEvents 1.0 in structured mode; several messages in its batch format.
         case cloudEvents = "cloudevents"
+        /// Database events of Cloud Functions, one in each request.
+        case firebase
     }
 
     public struct Header: Sendable, Equatable {
@@ -43,9 +45,10 @@ public struct WebhookDefinition: Sendable, Equatable {
     static let maxHeaderBytes = 4_096
 
     /// Returns whether Pathmirror sets a header itself: it determines how the request is read, or identifies it.
-    static func isOurs(_ name: String) -> Bool {
+    static func isOurs(_ name: String, in format: Format) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("webhook-") || ourHeaders.contains(name)
+            || format == .firebase && name.hasPrefix(FirebaseEvent.headerPrefix)
     }
 
     private static let ourHeaders: Set<String> = [

@@ -42,8 +42,12 @@ private struct WebhookReader {
         guard let members = object(value) else { return nil }
         let url = url(members["url"], value.position)
         let secrets = secrets(members["secrets"], value.position)
-        let headers = headers(members["headers"])
+        let format = format(members["format"])
+        let headers = headers(members["headers"], format)
         let batch = number(members["batch"], "batch", WebhookDefinition.batchRange) ?? WebhookDefinition.defaultBatch
+        if format == .firebase, batch > 1, let position = members["batch"]?.position {
+            note(position, "batch", "should be 1: a request in the format firebase has one event")
+        }
         let concurrency =
             number(members["concurrency"], "concurrency", WebhookDefinition.concurrencyRange)
             ?? WebhookDefinition.defaultConcurrency
@@ -59,7 +63,7 @@ private struct WebhookReader {
         }
         return WebhookDefinition(
             url: url, secrets: secrets, headers: headers, batch: batch, concurrency: concurrency,
-            timeoutMilliseconds: timeout, connectTimeoutMilliseconds: connectTimeout, format: format(members["format"]))
+            timeoutMilliseconds: timeout, connectTimeoutMilliseconds: connectTimeout, format: format)
     }
 
     // MARK: Members
@@ -111,7 +115,9 @@ private struct WebhookReader {
         return found
     }
 
-    private mutating func headers(_ value: SourceValue?) -> [WebhookDefinition.Header] {
+    private mutating func headers(
+        _ value: SourceValue?, _ format: WebhookDefinition.Format
+    ) -> [WebhookDefinition.Header] {
         guard let value else { return [] }
         guard case .object(let members) = value.kind, members.count <= WebhookDefinition.maxHeaders else {
             note(value.position, "headers", "this should be an object of up to \(WebhookDefinition.maxHeaders) headers")
@@ -128,7 +134,9 @@ private struct WebhookReader {
                     "a header's name has 1 to 128 letters, digits, and - _ . ! # $ % & ' * + ^ ` | ~")
                 continue
             }
-            if WebhookDefinition.isOurs(member.key) { note(member.position, name, "is reserved for Pathmirror") }
+            if WebhookDefinition.isOurs(member.key, in: format) {
+                note(member.position, name, "is reserved for Pathmirror")
+            }
             if !seen.insert(member.key.lowercased()).inserted { note(member.position, name, "is listed twice") }
             guard let text = secret(member.value, name) else { continue }
             if case .text(let given) = text, !WebhookDefinition.isHeaderValue(given.revealed()) {
@@ -147,8 +155,8 @@ private struct WebhookReader {
     private mutating func format(_ value: SourceValue?) -> WebhookDefinition.Format {
         guard let value, let text = text(value, "format") else { return .message }
         if let format = WebhookDefinition.Format(rawValue: text) { return format }
-        let known = WebhookDefinition.Format.allCases.map(\.rawValue).joined(separator: " or ")
-        note(value.position, "format", "this should be \(known)")
+        let known = WebhookDefinition.Format.allCases.map(\.rawValue).joined(separator: ", ")
+        note(value.position, "format", "this should be one of \(known)")
         return .message
     }
 

@@ -9,16 +9,20 @@ struct WebhookRequest {
     let headers: [(name: String, value: String)]
     let body: [UInt8]
 
+    /// Returns nil if the format needs a part of a message that the message does not have.
+    ///
     /// - Parameters:
     ///   - messages: At least one message.
+    ///   - kind: The kind of event, for the format `firebase`.
     ///   - isBatch: Whether the definition allows several messages in a request. A single message then uses the batch format, too.
     ///   - keys: The signing keys, each for one signature.
-    init(
-        _ messages: [SinkMessage], format: WebhookDefinition.Format, isBatch: Bool, keys: [Secret<[UInt8]>],
-        timestampSeconds: Int64
+    init?(
+        _ messages: [SinkMessage], format: WebhookDefinition.Format, kind: FirebaseEvent.Kind, isBatch: Bool,
+        keys: [Secret<[UInt8]>], timestampSeconds: Int64
     ) {
         id = Self.id(messages.map(\.id))
         let contentType: String
+        var attributes: [(name: String, value: String)] = []
         switch (format, isBatch) {
         case (.message, false):
             contentType = "application/json"
@@ -32,14 +36,20 @@ struct WebhookRequest {
         case (.cloudEvents, true):
             contentType = CloudEvent.batchContentType
             body = CloudEvent.encode(batch: messages)
+        case (.firebase, _):
+            guard let message = messages.first, let values = message.values else { return nil }
+            contentType = "application/json"
+            attributes = FirebaseEvent.headers(message, kind)
+            body = FirebaseEvent.body(values)
         }
-        headers = [
-            ("content-type", contentType), ("webhook-id", id), ("webhook-timestamp", String(timestampSeconds)),
-            (
-                "webhook-signature",
-                WebhookSignature.header(id: id, timestampSeconds: timestampSeconds, body: body, keys: keys)
-            ),
-        ]
+        headers =
+            attributes + [
+                ("content-type", contentType), ("webhook-id", id), ("webhook-timestamp", String(timestampSeconds)),
+                (
+                    "webhook-signature",
+                    WebhookSignature.header(id: id, timestampSeconds: timestampSeconds, body: body, keys: keys)
+                ),
+            ]
     }
 
     /// Returns a message's own id, or an id derived from the ids of several messages. A different selection of messages, as after a

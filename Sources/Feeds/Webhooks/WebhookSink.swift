@@ -11,6 +11,7 @@ public final class WebhookSink: Sink {
     }
 
     private let definition: WebhookDefinition
+    private let kind: FirebaseEvent.Kind
     private let isSequential: Bool
     private let keys: [Secret<[UInt8]>]
     private let credentials: Secret<[(name: String, value: String)]>
@@ -27,6 +28,7 @@ public final class WebhookSink: Sink {
     private static let mostQueueMilliseconds: Milliseconds = 5_000
 
     /// - Parameters:
+    ///   - kind: The kind of event, for the format `firebase`.
     ///   - isSequential: Whether the feed's order is `namespace`: all messages after a failed one are delivered again,
     ///     regardless of their keys.
     ///   - exceptions: The private networks and hosts that the gateway's operator allows for webhooks.
@@ -34,11 +36,12 @@ public final class WebhookSink: Sink {
     ///   - environment: Looks up an environment variable that the definition names.
     ///   - clock: The time for signatures, in milliseconds since 1970.
     public init(
-        _ definition: WebhookDefinition, isSequential: Bool = false, exceptions: AddressPolicy.Exceptions,
-        client: HTTPClient,
+        _ definition: WebhookDefinition, kind: FirebaseEvent.Kind = .written, isSequential: Bool = false,
+        exceptions: AddressPolicy.Exceptions, client: HTTPClient,
         environment: (String) -> String?, clock: @escaping @Sendable () -> Milliseconds = { Clock.unixMilliseconds }
     ) throws(SinkError) {
         self.definition = definition
+        self.kind = kind
         self.isSequential = isSequential
         self.client = client
         self.clock = clock
@@ -83,6 +86,9 @@ public final class WebhookSink: Sink {
     /// Sends the messages in one request.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
         guard !messages.isEmpty else { return completion([]) }
+        guard let request = request(messages) else {
+            return completion(messages.map { _ in .refused(reason: Self.incomplete) })
+        }
         let number = state.withLock { state -> Int? in
             guard !state.isStopped else { return nil }
             state.lastDelivery += 1
@@ -92,7 +98,7 @@ public final class WebhookSink: Sink {
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
-        let id = client.send(request(messages)) { [state, clock, isSequential, isBatch = definition.batch > 1] result in
+        let id = client.send(request) { [state, clock, isSequential, isBatch = definition.batch > 1] result in
             state.withLock { _ = $0.inFlight.removeValue(forKey: number) }
             completion(
                 WebhookAnswer.outcomes(
@@ -116,10 +122,16 @@ public final class WebhookSink: Sink {
         for id in ids { client.cancel(id) }
     }
 
-    private func request(_ messages: [SinkMessage]) -> HTTPClientRequest {
-        let content = WebhookRequest(
-            messages, format: definition.format, isBatch: definition.batch > 1, keys: keys,
-            timestampSeconds: clock() / 1_000)
+    private static let incomplete =
+        "The stored message lacks the value before or after the change, which the format firebase needs. Move the feed back with seek."
+
+    /// Returns nil if a message lacks a part that the format needs.
+    private func request(_ messages: [SinkMessage]) -> HTTPClientRequest? {
+        guard
+            let content = WebhookRequest(
+                messages, format: definition.format, kind: kind, isBatch: definition.batch > 1, keys: keys,
+                timestampSeconds: clock() / 1_000)
+        else { return nil }
         var request = HTTPClientRequest(definition.url)
         request.method = "POST"
         request.headers = content.headers

@@ -103,6 +103,7 @@ import Tree
         (#"{"path":"/a","record_depth":2}"#, "record_depth"), (#"{"path":"/a","record_depth":0}"#, "record_depth"),
         (#"{"path":"/a","filter":"newData."}"#, "filter"), (#"{"path":"/a","filter":"$x == 1"}"#, "filter"),
         (#"{"path":"/a","filter":7}"#, "filter"),
+        (#"{"path":"/a","include":["value"],"webhook":\#(Self.functionHook)}"#, "include"),
         (#"{"path":"/a","start":"later"}"#, "start"),
         (#"{"path":"/a","start":{"seq":-1}}"#, "start.seq"), (#"{"path":"/a","start":{"time":"17"}}"#, "start.time"),
         (#"{"path":"/a","start":{"seq":1,"time":"2026-01-01"}}"#, "start"), (#"{"path":"/a","order":"none"}"#, "order"),
@@ -134,6 +135,24 @@ import Tree
 }
 
 extension FeedDefinitionTests {
+    private static let functionHook =
+        #"{"url":"http://f/","secrets":["env:PATHMIRROR_SINK_A"],"format":"firebase"}"#
+
+    /// A function's feed has both values, and its kind of event follows from the definition's events.
+    @Test(arguments: [
+        (#"["created"]"#, FirebaseEvent.Kind.created), (#""updated""#, .updated), (#""deleted""#, .deleted),
+        (#"["created","updated"]"#, .written), (#"["deleted","updated","created"]"#, .written),
+    ])
+    func feedsOfFunctions(_ events: String, _ kind: FirebaseEvent.Kind) throws {
+        let definition = try read(#"{"path":"/a/{x}","events":\#(events),"webhook":\#(Self.functionHook)}"#)
+        #expect(definition.include == [.value, .old])
+        #expect(definition.functionEvent == kind)
+        #expect(try FeedDefinition.read(stored: definition.json(as: .stored), name: "f") == definition)
+        let more = try read(
+            #"{"path":"/a/{x}","include":["record","old","value"],"webhook":\#(Self.functionHook)}"#)
+        #expect(more.include == [.value, .old, .record])
+    }
+
     /// Checks that the message lists the allowed values.
     @Test(arguments: [
         ("on_dead", #""retry""#, "known are continue, stop"),

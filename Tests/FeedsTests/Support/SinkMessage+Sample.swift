@@ -1,4 +1,5 @@
 import Feeds
+import Tree
 
 extension SinkMessage {
     /// Returns a small message of the feed `orders`.
@@ -6,6 +7,7 @@ extension SinkMessage {
         let id = "default:\(seq):0"
         return SinkMessage(
             id: id, namespace: "default", feed: "orders", key: key, path: path, event: "created", seq: seq,
-            time: "2026-11-22T10:00:00.000Z", attempt: attempt, json: Array("{\"id\":\"\(id)\",\"n\":\(seq)}".utf8))
+            time: "2026-11-22T10:00:00.000Z", attempt: attempt, json: Array("{\"id\":\"\(id)\",\"n\":\(seq)}".utf8),
+            values: RecordValues(before: .null, after: .int(seq)))
     }
 }

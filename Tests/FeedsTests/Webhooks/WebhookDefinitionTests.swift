@@ -113,7 +113,9 @@ import Tree
         (#"{"timeout":1000}"#, "webhook.timeout: this"), (#"{"timeout":"61s"}"#, "webhook.timeout: this"),
         (#"{"timeout_ms":1000}"#, "webhook.timeout_ms: is unknown here"),
         (#"{"timeout":"200ms","connect_timeout":"201ms"}"#, "webhook.connect_timeout: is part of timeout"),
-        (#"{"format":"xml"}"#, "webhook.format: this should be message or cloudevents"),
+        (#"{"format":"xml"}"#, "webhook.format: this should be one of message, cloudevents, firebase"),
+        (#"{"format":"firebase","batch":2}"#, "webhook.batch: should be 1"),
+        (#"{"format":"firebase","headers":{"CE-Id":"a"}}"#, "webhook.headers.CE-Id: is reserved for Pathmirror"),
     ]) func mistakes(_ text: String, _ expected: String) throws {
         let (definition, problems) = try Self.read(text)
         #expect(definition == nil)

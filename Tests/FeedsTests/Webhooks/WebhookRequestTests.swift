@@ -10,7 +10,10 @@ import Tree
         _ messages: [SinkMessage], _ format: WebhookDefinition.Format = .message, isBatch: Bool = false
     ) throws -> WebhookRequest {
         let keys = try WebhookSignatureTests.vectors.prefix(2).map { Secret(try WebhookSignature.key($0.secret)) }
-        return WebhookRequest(messages, format: format, isBatch: isBatch, keys: keys, timestampSeconds: 1_763_805_600)
+        return try #require(
+            WebhookRequest(
+                messages, format: format, kind: .written, isBatch: isBatch, keys: keys, timestampSeconds: 1_763_805_600)
+        )
     }
 
     private static func node(_ bytes: [UInt8]) throws -> Node { try JSONParser.parse(bytes).node }
@@ -31,9 +34,11 @@ import Tree
     func theBodyIsSigned(_ format: WebhookDefinition.Format, _ isBatch: Bool) throws {
         let key = Secret(try WebhookSignature.key(WebhookSignatureTests.vectors[0].secret))
         let messages = isBatch ? (0..<3).map { SinkMessage.sample($0) } : [.sample(0)]
-        let request = WebhookRequest(messages, format: format, isBatch: isBatch, keys: [key], timestampSeconds: 9)
+        let request = try #require(
+            WebhookRequest(
+                messages, format: format, kind: .written, isBatch: isBatch, keys: [key], timestampSeconds: 9))
         #expect(
-            request.headers[3].value
+            request.headers.last?.value
                 == WebhookSignature.header(id: request.id, timestampSeconds: 9, body: request.body, keys: [key]))
         _ = try Self.node(request.body)
     }

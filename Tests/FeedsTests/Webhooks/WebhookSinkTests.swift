@@ -35,6 +35,22 @@ import Tree
         .failed(reason: reason, retryAfterMilliseconds: pause)
     }
 
+    /// A message without its values makes no event: the function would see a wrong change.
+    @Test func eventsOfFunctionsNeedBothValues() throws {
+        let server = try EndpointServer()
+        let client = try HTTPClient()
+        defer { client.stop() }
+        let sink = try Self.sink(client, server.url("/"), #","format":"firebase""#)
+        let whole = SinkMessage.sample(1)
+        let part = SinkMessage(
+            id: whole.id, namespace: whole.namespace, feed: whole.feed, key: whole.key, path: whole.path,
+            event: whole.event, seq: whole.seq, time: whole.time, attempt: 1, json: whole.json)
+        #expect(sink.results(of: [part]).map(\.isRefusal) == [true])
+        #expect(server.arrived.isEmpty)
+        #expect(sink.results(of: [whole]) == [.delivered])
+        #expect(server.arrived.map(\.contentType) == ["application/json"])
+    }
+
     @Test func whatArrives() throws {
         let server = try EndpointServer()
         let client = try HTTPClient()
