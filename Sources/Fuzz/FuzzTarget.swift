@@ -41,7 +41,7 @@ struct FuzzTarget: Sendable {
     /// All parsers. A new one needs a corpus, tokens and a function.
     static let all: [FuzzTarget] = [
         .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
-        .claims, .token, .tokenRequest, .mirror, .feed, .feedPositions, .messageID,
+        .claims, .token, .tokenRequest, .mirror, .feed, .feedPositions, .function, .messageID,
         .serviceAccount, .accessToken, .followPlan, .upstreamAddress, .follower,
         .encoding, .connection, .serverFrames, .store,
     ]

@@ -42,6 +42,7 @@ final class GatewayLoop: HTTPLoopHandler {
                 data: RESTHandler(services, callers, namespaces, RESTReads(services), writes, streams),
                 operations: OperationsHandler(services, callers, gateway.facts),
                 rules: RulesHandler(services, callers, namespaces),
+                functions: services.settings.functionRegistry.map { FunctionTriggersHandler(services, callers, $0) },
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
                 polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds,
                 log: LogHandler(services, gateway.databases, callers, namespaces, logs, gateway.feedBasePath),

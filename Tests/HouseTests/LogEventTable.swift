@@ -102,6 +102,7 @@ enum LogEventTable {
             "Once: none. Often: the machine lacks processor time or memory; `by` names the step.",
         "the rules of a namespace deny requests: sign in, send 'Authorization: Bearer owner', or remove the rules":
             "Run the command in `show` to read the rules, or the command in `remove` to remove them.",
+        "a function has no feed": "Act on `error`, and register the function again.",
         "PostgreSQL stopped": "None: `dev` ends.",
         "migrated": "None.",
         "functions applied": "None.",

@@ -104,7 +104,7 @@ def operation(dice: Dice) -> Request:
     target = dice.choice([
         "/.health/live", "/.health/ready", "/.metrics", f"/.settings/rules.json?ns={namespace}", f"/.settings/rules.json?ns={namespace}",
         f"/.lp?start=t&cb=1&v=5&ns={namespace}", "/.lp?id=x&pw=y&seg0=0&ts0=1&d0=e30.", "/.lp?disconn=t&id=x&pw=y", f"/.ws?v=5&ns={namespace}",
-        "/.oauth2/token", "/.settings/x", "/.nothing", "/", "*", "http://localhost/a.json", "//", "/a"])
+        "/.oauth2/token", "/.settings/functionTriggers.json", "/.settings/x", "/.nothing", "/", "*", "http://localhost/a.json", "//", "/a"])
     request = Request(dice.choice(["GET", "GET", "PUT", "POST", "HEAD"]), target, [("Host", "localhost"), OWNER])
     if request.method in ("PUT", "POST"):
         request.body = dice.choice(RULES).encode()

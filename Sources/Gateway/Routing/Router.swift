@@ -9,6 +9,8 @@ final class Router {
         let data: RESTHandler
         let operations: OperationsHandler
         let rules: RulesHandler
+        /// Nil except in `pathmirror dev`.
+        let functions: FunctionTriggersHandler?
         let webSockets: WebSocketHandler
         let polls: LongPollHandler
         /// Nil if the gateway runs no feeds.
@@ -45,6 +47,9 @@ final class Router {
             case .webSocket: try handlers.webSockets.open(request, exchange)
             case .longPoll: try handlers.polls.serve(request, exchange)
             case .rules: try handlers.rules.serve(request, exchange)
+            case .functions:
+                guard let functions = handlers.functions else { throw Self.nothing }
+                try functions.serve(request, exchange)
             case .feeds:
                 guard let feeds = handlers.feeds else { throw Self.nothing }
                 try feeds.serve(request, exchange)
@@ -82,6 +87,7 @@ enum Route: Equatable {
     case webSocket
     case longPoll
     case rules
+    case functions
     case feeds
     case log
     case token
@@ -118,6 +124,7 @@ enum Route: Equatable {
         case "/.ws": .webSocket
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
+        case "/.settings/functionTriggers.json": .functions
         case "/.log": .log
         case "/.oauth2/token": .token
         case "/.openapi.json": .description

@@ -82,5 +82,8 @@ public struct GatewaySettings: Sendable {
     /// The number of log entries that the gateway may lack before it reports that it is not ready.
     public var maxReadyLag: Int64 = 10_000
 
+    /// Registers the functions of the Functions emulator, or nil if the gateway accepts none.
+    public var functionRegistry: (any FunctionRegistry)?
+
     public init() {}
 }

@@ -27,7 +27,8 @@ struct DescriptionTests {
     /// and to the document.
     private static func example(of route: Route) -> String? {
         switch route {
-        case .preflight, .nothing: nil
+        // Only `pathmirror dev` serves functions.
+        case .preflight, .nothing, .functions: nil
         case .data: "/a/b.json"
         case .live: "/.health/live"
         case .ready: "/.health/ready"

@@ -1,6 +1,6 @@
 /// The causes and fixes of the errors that HTTP clients receive. docs/reference/errors.md is printed from them and from the sources.
 enum HTTPErrorTable {
-    static let sections = [everyEndpoint, paths, bodies, queries, realtime, feeds, log, tokens, connections]
+    static let sections = [everyEndpoint, paths, bodies, queries, realtime, feeds, functions, log, tokens, connections]
 
     private static let everyEndpoint = ErrorSection(
         title: "Access and availability",
@@ -308,6 +308,20 @@ enum HTTPErrorTable {
             ErrorRow(
                 "feed_body_too_large", "A request about feeds has at most … bytes", cause: "The body is too large.",
                 fix: "Split the request, for example the ids of an acknowledgement."),
+        ])
+
+    private static let functions = ErrorSection(
+        title: "Functions",
+        introduction: "Answers of `pathmirror dev` to the [Functions emulator](webhooks.md#the-functions-emulator).",
+        rows: [
+            ErrorRow(
+                "function_invalid", "The function can't be registered: …",
+                cause: "`dev` does not support the function, or the registration has a mistake.",
+                fix: "Correct the member that the text names."),
+            ErrorRow(
+                "function_without_feed", "The function has no feed: …",
+                cause: "`dev` could not create the feed that calls the function.",
+                fix: "Remove the cause that the text names, and register the function again."),
         ])
 
     private static let log = ErrorSection(

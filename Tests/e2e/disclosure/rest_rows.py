@@ -70,6 +70,8 @@ def reads() -> list[Row]:
         Row("GET /.inspect", SAME, path="!/.inspect/databases.json"),
         Row("GET of other settings", SAME, path="!/.settings/secrets.json"),
         Row("GET /.settings/rules", SAME, path="!/.settings/rules.json", params={"auth": "x" * 20}),
+        Row("GET /.settings/functionTriggers", SAME, path="!/.settings/functionTriggers.json"),
+        Row("POST /.settings/functionTriggers", SAME, "POST", path="!/.settings/functionTriggers.json", body=b"{}"),
     ]
 
 

@@ -100,7 +100,7 @@ def play_http_pages(player):
 def play_http_operations(player):
     web = player.http()
     for method in ("GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE"):
-        for target in ("/.health/live", "/.health/ready", "/.health/other", "/.health", "/.settings/rules.json", "/.settings/other.json", "/.inspect/coverage.json",
+        for target in ("/.health/live", "/.health/ready", "/.health/other", "/.health", "/.settings/rules.json", "/.settings/other.json", "/.settings/functionTriggers.json", "/.inspect/coverage.json",
                        "/.log", "/.feeds/x", "/.mirrors/x", "/.openapi.json", "/.oauth2/token", "/.console/", "/.metrics/x", "/.ws", "/.lp", "/favicon.ico"):
             web.ask(method, target, "1" if method in ("POST", "PUT") else None)
     for headers in ({}, ADMIN, {"Authorization": "Bearer wrong"}):

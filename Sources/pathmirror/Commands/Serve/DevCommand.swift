@@ -18,11 +18,12 @@ struct DevCommand: Command {
             .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
             .init("import", "FILE", "a JSON export to load into the namespace before serving"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
-        ] + DevFollowing.options + ServiceOptions.options,
+        ] + DevFollowing.options + [DevFunctions.option] + ServiceOptions.options,
         firstOptions: [
             .init(title: "Data", names: ["data", "ns", "import", "follow", "credentials"]),
             .init(title: "Access", names: ["rules"]),
-            .init(title: "Network", names: ["port"]), .init(title: "Operation", names: ["config"]),
+            .init(title: "Network", names: ["port", DevFunctions.option.name]),
+            .init(title: "Operation", names: ["config"]),
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -32,6 +33,8 @@ struct DevCommand: Command {
         options.gateway.defaultNamespace = namespace
         let following = try DevFollowing(arguments, namespace)
         trustThisMachine(&options, arguments, port)
+        let functions = try DevFunctions(arguments)
+        options.gateway.functionRegistry = functions
         let denials = DenialNotices()
         options.gateway.onDenial = { denials.note($0) }
         let logger = options.logger
@@ -67,8 +70,10 @@ struct DevCommand: Command {
         let address = service.addresses.first?.description ?? ""
         console.write(followed.map { DevFollowing.greeting($0, address, arguments) } ?? firstRequests(address))
         console.write("\n  \(cluster.psqlCommand)")
+        var functionFeeds = DevFunctionFeeds(functions, logger)
         while !console.signals.isTerminationWanted(milliseconds: 200) {
             denials.log(cluster.url, arguments, logger)
+            functionFeeds.apply(cluster.url)
             guard !cluster.isRunning else { continue }
             logger.error("PostgreSQL ended unexpectedly; starting it again", [("log", cluster.logPath)])
             // Also unlocks the data directory. The new server has the old one's address.
