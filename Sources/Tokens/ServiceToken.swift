@@ -35,6 +35,7 @@ public struct ServiceToken: Sendable, Equatable {
         guard let keyID = token.claims["sub"]?.string else { throw .badClaim("sub") }
         let times = try TokenTimes(token.claims, now: now, skew: skew, requiresExpiry: true)
         guard let issuedAt = times.issuedAt, let expiresAt = times.expiresAt else { throw .badClaim("iat") }
+        guard expiresAt - issuedAt <= Self.maxLifeSeconds else { throw .badClaim("exp") }
         self.init(keyID: keyID, issuedAt: issuedAt, expiresAt: expiresAt)
     }
 

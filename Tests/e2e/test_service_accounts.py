@@ -1,6 +1,9 @@
 """Service accounts: servers with a file in Google's form, whose `token_uri` is the gateway."""
 
 import json
+import os
+import subprocess
+import threading
 import time
 import uuid
 from datetime import UTC
@@ -15,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from firebase_admin import credentials, db, exceptions
 from google.oauth2 import service_account
-from harness import cli
+from harness import binary, cli
 from harness.gateway import SECRET, start_serve
 from harness.ports import free_port
 from harness.sse import Listener
@@ -318,6 +321,38 @@ def test_rm_ends_tokens_and_streams(gateway, accounts):
     # A later account of the same name has other keys.
     accounts.create("server")
     assert ask(gateway, assertion(account)).status == 400 and read(gateway, token) == 401
+
+
+@pytest.mark.parametrize("method, accept", [("GET", "application/json"), ("GET", "text/event-stream"), ("PUT", "application/json")])
+def test_a_request_that_waited_is_checked_again(gateway, accounts, method, accept):
+    """The account is removed while its request waits for an entry."""
+    gateway.rest.set("a", 1, auth=SECRET)
+    token = accounts.token(accounts.create("server"))
+    head = gateway.rest.get("a", auth=SECRET).seq
+    headers = {**bearer(token), "X-Pathmirror-Min-Seq": str(head + 1), "Accept": accept}
+    answers = []
+    request = threading.Thread(
+        target=lambda: answers.append(gateway.rest.send(method, "/a.json", b"2" if method == "PUT" else None, headers).status))
+    request.start()
+    assert accounts.run("rm", "server").returncode == 0
+    accounts.wait_refused(token)
+    gateway.rest.set("b", 1, auth=SECRET)
+    request.join(20)
+    assert answers == [401]
+    assert gateway.rest.get("a", auth=SECRET).json() == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_file_that_cannot_be_written_changes_nothing(gateway, accounts):
+    account = accounts.create("server")
+    token = accounts.token(account)
+    for words in (("rotate", "server"), ("create", "other")):
+        with open("/dev/full", "w") as full:
+            finished = subprocess.run([str(binary.pathmirror()), "service-account", *words, "--database-url", gateway.database_url],
+                                      stdout=full, stderr=subprocess.PIPE, text=True)
+        assert finished.returncode == 1 and "Nothing was changed" in finished.stderr
+    assert read(gateway, token) == 200 and accounts.token(account)
+    assert "other" not in accounts.run("ls").stdout
 
 
 def test_rotation(gateway, accounts):

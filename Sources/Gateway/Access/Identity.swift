@@ -225,8 +225,12 @@ struct IdentityWatch {
     private var generation = 0
 
     /// Includes an identity in the watch.
-    mutating func add(_ identity: Identity) {
+    ///
+    /// - Parameter isValid: whether the identity is still valid. It may have become invalid while its request waited, after the
+    ///   last check of all identities; the next check is then due at once.
+    mutating func add(_ identity: Identity, isValid: Bool) {
         if let end = identity.expiresAt { earliestEnd = min(earliestEnd, end) }
+        if !isValid { earliestEnd = .min }
     }
 
     /// Returns true when all identities have to be checked. The caller then adds those that are still valid again.

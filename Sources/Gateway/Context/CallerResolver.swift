@@ -19,6 +19,9 @@ final class CallerResolver {
         waits = ExchangeWaits(services.loop)
     }
 
+    /// Returns whether an identity that was valid when its request began still is.
+    func isStillValid(_ identity: Identity) -> Bool { authenticator.isValid(identity) }
+
     // MARK: Addresses
 
     /// Returns the client's address: the peer's, or the address that a trusted proxy reports.

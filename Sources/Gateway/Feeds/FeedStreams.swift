@@ -180,7 +180,7 @@ final class FeedStreams {
     private func begin(_ stream: FeedStream) {
         guard !stream.hasBegun else { return }
         stream.hasBegun = true
-        identityWatch.add(stream.identity)
+        identityWatch.add(stream.identity, isValid: authenticator.isValid(stream.identity))
         services.metrics.streams.add(1)
         services.metrics.streamsOpened.add()
         stream.exchange.startStream(headers: [
@@ -232,7 +232,7 @@ final class FeedStreams {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for stream in streams.values {
             if authenticator.isValid(stream.identity, now: now) {
-                identityWatch.add(stream.identity)
+                identityWatch.add(stream.identity, isValid: true)
             } else {
                 stream.exchange.close()
             }

@@ -348,7 +348,7 @@ final class FeedPulls {
 
     func add(_ exchange: HTTPExchange, _ identity: Identity) {
         waiting.append(Waiting(exchange: exchange, identity: identity))
-        identityWatch.add(identity)
+        identityWatch.add(identity, isValid: authenticator.isValid(identity))
     }
 
     /// Refuses requests whose credentials are no longer valid, and removes those that were answered. Call it about
@@ -358,7 +358,7 @@ final class FeedPulls {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for one in waiting {
             if authenticator.isValid(one.identity, now: now) {
-                identityWatch.add(one.identity)
+                identityWatch.add(one.identity, isValid: true)
                 continue
             }
             // Neither this gateway nor another one may deliver messages for the request any more.

@@ -49,7 +49,7 @@ final class LogHub: LogReadingHost {
         readings[id] = reading
         taken[id] = seat
         services.metrics.logReadings.add(1)
-        identityWatch.add(reading.identity)
+        identityWatch.add(reading.identity, isValid: authenticator.isValid(reading.identity))
         let timer = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
             self?.withReading(id) { $0.end() }
         }
@@ -110,7 +110,7 @@ final class LogHub: LogReadingHost {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for (id, reading) in readings {
             if authenticator.isValid(reading.identity, now: now) {
-                identityWatch.add(reading.identity)
+                identityWatch.add(reading.identity, isValid: true)
             } else {
                 withReading(id) { $0.revoke() }
             }

@@ -51,12 +51,14 @@ final class RESTHandler {
     private func begin(_ call: Call) {
         if let namespace = namespaces.loaded(call.namespaceName) { return reached(namespace, call) }
         if call.auth.isAdmin {
-            return namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] in reached($0, call) }
+            return namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] namespace in
+                afterWait(call) { reached(namespace, call) }
+            }
         }
         let outline = RequestOutline(call, pushedName: call.method == .post ? writes.nextPushID() : nil)
         let isRefused = { @Sendable (rules: RulesVersion) in !outline.mayBeAnswered(by: rules.set) }
         namespaces.whenLoaded(call.namespaceName, call.exchange, unless: isRefused) { [self] namespace in
-            if let namespace { reached(namespace, call) } else { refused(call) }
+            if let namespace { afterWait(call) { reached(namespace, call) } } else { refused(call) }
         }
     }
 
@@ -98,9 +100,15 @@ final class RESTHandler {
         namespace.whenApplied(seq, within: Int64(milliseconds)) { [link] in
             link.post { handler in
                 guard let call = handler.calls.resume(id) else { return }
-                handler.perform(call, namespace)
+                handler.afterWait(call) { handler.perform(call, namespace) }
             }
         }
+    }
+
+    /// Continues a request that has waited, unless its credential has become invalid.
+    private func afterWait(_ call: Call, _ body: () -> Void) {
+        guard callers.isStillValid(call.identity) else { return refuse(call, AuthFailure.expired.restError) }
+        body()
     }
 
     private func perform(_ call: Call, _ namespace: LiveNamespace) {

@@ -39,7 +39,7 @@ final class StreamHub: GroupSubscriber {
         let (group, snapshot) = groups.join(key, namespace, link)
         let stream = Stream(
             exchange, group, request.identity, seq: snapshot.seq, resumeID: request.lastEventID, opener)
-        identityWatch.add(request.identity)
+        identityWatch.add(request.identity, isValid: authenticator.isValid(request.identity))
         streams.add(stream)
         services.metrics.streams.add(1)
         services.metrics.streamsOpened.add()
@@ -89,7 +89,7 @@ final class StreamHub: GroupSubscriber {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for stream in streams.all {
             if authenticator.isValid(stream.identity, now: now) {
-                identityWatch.add(stream.identity)
+                identityWatch.add(stream.identity, isValid: true)
             } else {
                 stream.end(with: StreamEvent.authRevoked)
             }
