@@ -14,7 +14,10 @@ import Testing
     private func create(_ connection: LogConnection, _ grant: ServiceAccountGrant = grant, id: String = id) throws
         -> String?
     {
-        try connection.createServiceAccount(grant, tokenURI: "http://x/.oauth2/token", keyID: id, publicKey: [1, 2])
+        let uid = "\(id.prefix(8))-\(id.prefix(4))-\(id.prefix(4))-\(id.prefix(4))-\(id.prefix(12))"
+        let isCreated = try connection.createServiceAccount(
+            grant, uid: uid, tokenURI: "http://x/.oauth2/token", keyID: id, publicKey: [1, 2])
+        return isCreated ? uid : nil
     }
 
     private func rotate(_ connection: LogConnection, _ uid: String, _ id: String, overlap: Int64) throws -> Bool {

@@ -87,17 +87,19 @@ extension LogConnection {
 
     private static func milliseconds(_ column: String) -> String { "(extract(epoch from \(column)) * 1000)::bigint" }
 
-    /// Stores an account with its first key. Returns the account's uid; nil if an account has this name, or if there are
+    /// Stores an account with its first key. Returns false if an account has this name, or if there are
     /// `ServiceAccountRecord.most` accounts.
+    ///
+    /// - Parameter uid: the account's identity, a random UUID.
     public func createServiceAccount(
-        _ grant: ServiceAccountGrant, tokenURI: String, keyID: String, publicKey: [UInt8]
-    ) throws(LogStoreError) -> String? {
+        _ grant: ServiceAccountGrant, uid: String, tokenURI: String, keyID: String, publicKey: [UInt8]
+    ) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 with account as (
-                    insert into pathmirror.service_account (name, role, namespaces, token_uri)
-                    select $1, $2, string_to_array($3, ','), $4
+                    insert into pathmirror.service_account (uid, name, role, namespaces, token_uri)
+                    select $7::text::uuid, $1, $2, string_to_array($3, ','), $4
                     where (select count(*) from pathmirror.service_account) < \(ServiceAccountRecord.most)
                     on conflict (name) do nothing returning uid, name, role, namespaces
                 ), key as (
@@ -111,9 +113,9 @@ extension LogConnection {
                 [
                     .text(grant.name), .text(grant.role.rawValue),
                     grant.namespaces.map { .text($0.joined(separator: ",")) } ?? .null(.text), .text(tokenURI),
-                    .text(keyID), .bytea(publicKey),
+                    .text(keyID), .bytea(publicKey), .text(uid),
                 ])
-            return rows.rowCount == 0 ? nil : try rows.string(0, 0)
+            return rows.rowCount == 1
         }
     }
 

@@ -24,22 +24,26 @@ struct ServiceAccountCreateCommand: Command {
         let tokenURI = try ServiceAccountOptions.tokenURI(arguments)
         let connection = try ServiceAccountOptions.open(arguments, console, "service-account create")
         defer { connection.close() }
-        let file = try ServiceAccountFile()
-        guard
-            let uid = try connection.createServiceAccount(
-                grant, tokenURI: tokenURI, keyID: file.keyID, publicKey: file.publicKey)
-        else {
-            let records = try connection.serviceAccountRecords()
-            guard records.contains(where: { $0.grant.name == grant.name }) else {
-                throw CommandFailure(
-                    "There are \(ServiceAccountRecord.most) service accounts already: remove one by 'pathmirror service-account rm'."
-                )
-            }
+        let records = try connection.serviceAccountRecords()
+        guard !records.contains(where: { $0.grant.name == grant.name }) else {
             throw CommandFailure(
                 "There is a service account \"\(grant.name)\" already: 'pathmirror service-account rotate \(grant.name)' makes a new file for it."
             )
         }
-        console.write(file.text(name: grant.name, uid: uid, tokenURI: tokenURI))
+        guard records.count < ServiceAccountRecord.most else {
+            throw CommandFailure(
+                "There are \(ServiceAccountRecord.most) service accounts already: remove one by 'pathmirror service-account rm'."
+            )
+        }
+        let file = try ServiceAccountFile()
+        let uid = ServiceAccountFile.newUID()
+        try file.write(name: grant.name, uid: uid, tokenURI: tokenURI, console)
+        guard
+            try connection.createServiceAccount(
+                grant, uid: uid, tokenURI: tokenURI, keyID: file.keyID, publicKey: file.publicKey)
+        else {
+            throw CommandFailure("Another command has created \(grant.name) meanwhile. The file's key is not valid.")
+        }
         console.error(
             "pathmirror: \(grant.name) is \(ServiceAccountOptions.words(grant)). Its key can't be shown again.")
     }
@@ -119,11 +123,11 @@ struct ServiceAccountRotateCommand: Command {
             throw ServiceAccountOptions.unknown(name, records)
         }
         let file = try ServiceAccountFile()
+        try file.write(name: name, uid: record.uid, tokenURI: record.tokenURI, console)
         guard
             try connection.rotateServiceAccount(
                 record.uid, keyID: file.keyID, publicKey: file.publicKey, overlapSeconds: overlap)
-        else { throw CommandFailure("\(name) was removed meanwhile.") }
-        console.write(file.text(name: name, uid: record.uid, tokenURI: record.tokenURI))
+        else { throw CommandFailure("\(name) was removed meanwhile. The file's key is not valid.") }
         let old =
             overlap == 0 ? "The old key is invalid." : "The old key is valid for another \(arguments["overlap"] ?? "")."
         console.error("pathmirror: \(name) has a new key, which can't be shown again. \(old)")

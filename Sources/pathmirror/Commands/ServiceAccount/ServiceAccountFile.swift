@@ -18,10 +18,25 @@ struct ServiceAccountFile {
         privateKey = Secret(try key.pem())
     }
 
+    /// Returns a random identity of an account: a UUID.
+    static func newUID() -> String {
+        let digits = Hex.encode(Batch.makeID())
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { digits.dropFirst($0.lowerBound).prefix($0.count) }
+            .joined(separator: "-")
+    }
+
+    /// Writes the file, before the database has its key: a file that can't be written must not cost an account its key.
+    func write(name: String, uid: String, tokenURI: String, _ console: Console) throws {
+        console.write(text(name: name, uid: uid, tokenURI: tokenURI))
+        guard console.outputFailure == nil else {
+            throw CommandFailure("The file can't be written. Nothing was changed.")
+        }
+    }
+
     /// Returns the file's text, with the private key.
     ///
     /// - Parameter uid: the account's identity.
-    func text(name: String, uid: String, tokenURI: String) -> String {
+    private func text(name: String, uid: String, tokenURI: String) -> String {
         let members: KeyValuePairs<String, String> = [
             "type": "service_account",
             // Google's libraries require a project.
