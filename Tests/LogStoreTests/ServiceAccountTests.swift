@@ -141,6 +141,25 @@ import Testing
         }
     }
 
+    /// A removed account must not stay in use because its removal can't be read.
+    @Test func withoutTheRightToReadThereAreNoAccounts() throws {
+        try withSession { connection in
+            let list = ServiceAccountList()
+            let seen = MutexBox<[Int]>([])
+            list.onNews { accounts in seen.withLock { $0.append(accounts.records.count) } }
+            _ = try create(connection)
+            try list.look(connection, isNew: true)
+            #expect(list.isCurrent())
+            // A missing table counts as one without the right.
+            try connection.sql.executeScript("alter table pathmirror.service_account_key rename to hidden")
+            try list.look(connection, isNew: true)
+            #expect(seen.withLock { $0 } == [1, 0] && !list.isCurrent())
+            try connection.sql.executeScript("alter table pathmirror.hidden rename to service_account_key")
+            try list.look(connection, isNew: true)
+            #expect(seen.withLock { $0 } == [1, 0, 1] && list.isCurrent())
+        }
+    }
+
     @Test func names() {
         for name in ["a", "server-1", String(repeating: "a", count: 63)] { #expect(ServiceAccountGrant.isName(name)) }
         for name in ["", "A", "1a", "-a", "a_b", "a b", "é", String(repeating: "a", count: 64)] {

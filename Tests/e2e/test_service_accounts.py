@@ -297,8 +297,9 @@ def test_a_viewer_on_the_realtime_protocol(gateway, accounts):
         for action, fields in (("p", {"p": "/a", "d": 1}), ("m", {"p": "/", "d": {"a": 1}}), ("p", {"p": "/a", "d": 1, "h": ""}),
                                ("o", {"p": "/a", "d": 1}), ("om", {"p": "/", "d": {"a": 1}})):
             assert client.call(action, fields)["s"] == "permission_denied", (action, fields)
+    wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the end of the session")
+    # Later than a write of the session's end would be.
     assert gateway.rest.send("PUT", "/marker.json", b"1", admin).status == 200
-    time.sleep(0.5)
     assert gateway.rest.send("GET", "/.json", None, admin).json() == {"marker": 1}
 
 
@@ -408,6 +409,7 @@ def test_commands_and_audit(gateway, accounts, database_url):
     assert accounts.run("create", "reports").returncode == 1
     assert accounts.run("rotate", "report").returncode == 1 and "Did you mean" in accounts.run("rotate", "report").stderr
     for words in (("create", "Bad"), ("create", "x", "--role", "owner"), ("create", "x", "--ns", "a/b"), ("create", "x", "--gateway", "ftp://x"),
+                  *(("create", "x", "--gateway", url) for url in ("https://:", "https://::1", "https://h:99999", "https://h'$(id)'")),
                   ("rotate", "reports", "--overlap", "99d")):
         assert accounts.run(*words).returncode == 2, words
     assert accounts.run("rotate", "reports").returncode == 0 and accounts.run("rm", "reports").returncode == 0

@@ -4,7 +4,7 @@ import Synchronization
 /// A gateway's knowledge of the service accounts in the primary database. Thread-safe.
 ///
 /// The thread that checks the heads in the database calls `look` about every second. While the database is unavailable,
-/// the last accounts stay in use.
+/// the last accounts stay in use. If this gateway's user loses the right to read them, there are none.
 public final class ServiceAccountList: Sendable {
     private struct State {
         /// Nil before the first look, and if this gateway's user may not read the accounts.
@@ -56,7 +56,7 @@ public final class ServiceAccountList: Sendable {
             let isReadable = try connection.mayReadServiceAccounts()
             state.withLock { $0.isReadable = isReadable }
         }
-        guard state.withLock({ $0.isReadable }) else { return }
+        guard state.withLock({ $0.isReadable }) else { return forget() }
         // Read before the accounts, so that the next look reads changes made in the meantime again.
         let version = try connection.serviceAccountsVersion()
         var stored = state.withLock { $0.stored }
@@ -76,5 +76,16 @@ public final class ServiceAccountList: Sendable {
             return nil
         }
         news?(valid)
+    }
+
+    /// Reports that there are no accounts, because this gateway's user may no longer read them. A removed account would stay in
+    /// use otherwise.
+    private func forget() {
+        let news = state.withLock { state -> (body: @Sendable (ServiceAccounts) -> Void, tokenKey: Secret<[UInt8]>)? in
+            defer { (state.stored, state.reported) = (nil, nil) }
+            guard let reported = state.reported, let body = state.onNews else { return nil }
+            return (body, reported.tokenKey)
+        }
+        if let news { news.body(ServiceAccounts(tokenKey: news.tokenKey, records: [])) }
     }
 }

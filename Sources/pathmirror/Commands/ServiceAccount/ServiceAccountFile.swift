@@ -1,4 +1,5 @@
 import Crypto
+import HTTPClient
 import LogStore
 import Runtime
 
@@ -68,7 +69,9 @@ enum ServiceAccountOptions {
             throw UsageError("--role must be admin or viewer.")
         }
         let namespaces = try arguments["ns"].map { text throws in
-            try text.split(separator: ",").map { try NamespaceOptions.checked(ConfigurationFile.trimmed($0)) }
+            var seen: Set<String> = []
+            return try text.split(separator: ",").map { try NamespaceOptions.checked(ConfigurationFile.trimmed($0)) }
+                .filter { seen.insert($0).inserted }
         }
         guard namespaces?.isEmpty != true else { throw UsageError("--ns names no namespace.") }
         return ServiceAccountGrant(name: try name(arguments), role: role, namespaces: namespaces)
@@ -80,7 +83,8 @@ enum ServiceAccountOptions {
         if text.hasSuffix("/") { text.removeLast() }
         let scheme = ["https://", "http://"].first { text.hasPrefix($0) }
         guard let scheme, case let host = text.dropFirst(scheme.count), (1...255).contains(host.utf8.count),
-            host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !"/?#,\\@\"".utf8.contains($0) })
+            host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !"/?#,\\@\"'`$();".utf8.contains($0) }),
+            ClientURL(text) != nil
         else { throw UsageError("--gateway must be the address of a gateway, such as https://db.example.com.") }
         return "\(text)/.oauth2/token"
     }
