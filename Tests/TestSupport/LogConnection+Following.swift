@@ -31,7 +31,7 @@ extension LogConnection {
 
     /// Returns the position under a fence after the batch in progress; nil if the fence is not the namespace's.
     public func followedPosition(_ id: Int64, fence: [UInt8]) throws -> Int64? {
-        var position = FollowPosition.isLocked
+        var position = FollowPositionLookup.isLocked
         _ = try eventually {
             position = try followPosition(id, fence: fence)
             return position != .isLocked

@@ -190,8 +190,9 @@ def test_incomplete_messages_count(followed):
     followed.standin.do("announce_frame", only="shop", size=200 << 20, bytes_sent=8 << 20)
     followed.following.wait_trouble("over budget")
     assert followed.following.status()["received_today"] > 1_000_000
-    polls = len(followed.standin.http)
-    time.sleep(3)
+    polls, heartbeat = len(followed.standin.http), followed.following.status()["heartbeat"]
+    # The rules are read once a second otherwise.
+    wait_until(lambda: followed.following.status()["heartbeat"] >= heartbeat + 4, "four heartbeats", 20)
     assert len(followed.standin.http) <= polls + 1 and len(followed.standin.seen("connected")) == sessions
 
 

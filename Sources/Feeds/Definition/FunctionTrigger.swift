@@ -128,8 +128,8 @@ public struct FunctionTrigger: Sendable, Equatable {
         return (parts[1], parts[5])
     }
 
-    /// Returns the name of the feed of a function. The emulator counts its reloads at the end of the key, so that part is omitted:
-    /// the same function has the same feed.
+    /// Returns the name of a function's feed. The name omits the end of the key, where the emulator counts its reloads, so that a
+    /// function keeps its feed.
     private static func feedName(_ key: String) -> String {
         var name = key.utf8[...]
         let digits = name.reversed().prefix { (0x30...0x39).contains($0) }.count

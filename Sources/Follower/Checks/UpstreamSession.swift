@@ -84,7 +84,7 @@ final class UpstreamSession {
             switch report {
             case .listenCompleted: return true
             case .listenRefused(_, _, let failure):
-                throw FollowError.listenRefused(part: part.description, Self.text(failure))
+                throw FollowError.listenRefused(part: part.description, failure.text)
             default:
                 if part.apply(report, to: &value) { isEqual = false }
                 return false
@@ -181,16 +181,12 @@ final class UpstreamSession {
         }
     }
 
-    private static func text(_ failure: RequestFailure) -> String {
-        failure.explanation.map { "\(failure.status.rawValue): \($0)" } ?? failure.status.rawValue
-    }
-
     private func note(_ report: ConnectionReport) {
         switch report {
         case .connectFailed(let reason, _), .disconnected(let reason):
             isClosed = true
             if failure == nil { failure = .unreachable(reason) }
-        case .signInFailed(let refused, _): failure = .credentialRefused(Self.text(refused))
+        case .signInFailed(let refused, _): failure = .credentialRefused(refused.text)
         case .shutDown(let reason): failure = .unreachable("the upstream shut the database down: \(reason)")
         default: break
         }

@@ -17,7 +17,7 @@ extension FollowMachine {
         case .disconnected(let reason): ended(reason, now: now)
         case .connectFailed(let reason, _): if resumesAt == nil, !isAuthProblem { enter(.waiting(reason: reason)) }
         case .signInFailed(let failure, _):
-            enter(.unauthenticated(reason: "The upstream refused the credential: \(text(failure))"))
+            enter(.unauthenticated(reason: "The upstream refused the credential: \(failure.text)"))
         case .tokenMissing(let reason):
             if state == .following { effects.append(.log(.tokenMissing(reason))) }
             if !connection.isConnected || state != .following { enter(.unauthenticated(reason: reason)) }
@@ -36,10 +36,6 @@ extension FollowMachine {
         case .unauthenticated, .shutDown, .invalid, .overBudget: true
         default: false
         }
-    }
-
-    private func text(_ failure: RequestFailure) -> String {
-        failure.explanation.map { "\(failure.status.rawValue): \($0)" } ?? failure.status.rawValue
     }
 
     private func part(_ spec: QuerySpec, _ tag: ListenTag?) -> FollowPart? {
@@ -146,7 +142,7 @@ extension FollowMachine {
             oversized.append(part)
         } else {
             refuse(
-                part, .denied(reason: "The upstream refused to send \(part) (\(text(failure)))"),
+                part, .denied(reason: "The upstream refused to send \(part) (\(failure.text))"),
                 after: settings.refusalPause, now: now)
         }
     }
@@ -182,4 +178,9 @@ extension String {
         return text.contains("payload") || text.contains("too large") || text.contains("too big")
             || text.contains("too_big")
     }
+}
+
+extension RequestFailure {
+    /// The status, and the server's explanation if there is one.
+    var text: String { explanation.map { "\(status.rawValue): \($0)" } ?? status.rawValue }
 }

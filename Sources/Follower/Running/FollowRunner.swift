@@ -120,6 +120,7 @@ struct FollowLoop {
         }
         while true {
             execute()
+            watchRules()
             publish()
             let content = inbox.take(milliseconds: wait, withEvents: held.isEmpty && !machine.isBlocked)
             if content.isStopping { break }
@@ -252,6 +253,12 @@ struct FollowLoop {
 
     // MARK: Rules
 
+    /// Compares the rules again once submitted ones have ended, or the namespace has the upstream's tree.
+    private mutating func watchRules() {
+        if machine.state == .following, adoption.synchronized() { reconcileRules() }
+        if adoption.ended(machine.counts.rulesEnded) { reconcileRules() }
+    }
+
     /// Compares the namespace's rules with the upstream's.
     private mutating func reconcileRules() {
         guard adoption.asks() else { return }
@@ -383,8 +390,6 @@ struct FollowLoop {
 
     private mutating func publish() {
         let counts = machine.counts
-        if machine.state == .following, adoption.synchronized() { reconcileRules() }
-        if adoption.ended(counts.rulesEnded) { reconcileRules() }
         status.entries = Self.sum(before.entries, counts.entries)
         status.resyncs = Self.sum(before.resyncs, counts.resyncs)
         status.lastResyncSeq = counts.lastResyncSeq ?? before.lastResyncSeq

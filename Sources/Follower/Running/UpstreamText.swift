@@ -11,7 +11,7 @@ enum UpstreamText {
         var clean = String.UnicodeScalarView()
         for scalar in text.unicodeScalars.prefix(mostCharacters) {
             switch scalar.value {
-            case 0..<0x20, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069: clean.append(" ")
+            case 0..<0x20, 0x7F...0x9F: clean.append(" ")
             default: clean.append(scalar)
             }
         }

@@ -39,7 +39,7 @@ public enum FollowClaim: Sendable, Equatable {
 }
 
 /// The outcome of `LogConnection.followPosition`.
-public enum FollowPosition: Sendable, Equatable {
+public enum FollowPositionLookup: Sendable, Equatable {
     case committed(Int64)
     /// A batch under the fence is being committed.
     case isLocked

@@ -180,7 +180,7 @@ extension LogConnection {
 
     /// Returns the number of the last committed upstream message under a fence. Doesn't wait for a batch that is being
     /// committed under the fence: its number is then unknown.
-    public func followPosition(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> FollowPosition {
+    public func followPosition(_ namespace: Int64, fence: [UInt8]) throws(LogStoreError) -> FollowPositionLookup {
         let position = try translated { () throws(PostgresError) -> Int64? in
             let rows = try postgres.execute(
                 "select position from pathmirror.follow where namespace_id = $1 and fence = $2 for share skip locked",

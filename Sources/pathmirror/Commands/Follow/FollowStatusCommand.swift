@@ -16,11 +16,17 @@ struct FollowStatusCommand: Command {
         var followers = try followers(
             connection,
             arguments.positionals.isEmpty ? connection.follows() : [FollowOptions.record(arguments, connection)])
+        var unread: [String] = []
         if arguments.positionals.isEmpty, arguments["in"] == nil {
             for database in try connection.databases() {
-                let other = try NamespaceOptions.database(database, connection, arguments, console)
-                defer { other.close() }
-                followers += try self.followers(other, other.follows())
+                do {
+                    let other = try NamespaceOptions.database(database, connection, arguments, console)
+                    defer { other.close() }
+                    followers += try self.followers(other, other.follows())
+                } catch {
+                    try console.interruption.check()
+                    unread.append("\(database.name) (\(error))")
+                }
             }
         }
         for (record, head) in followers {
@@ -30,6 +36,9 @@ struct FollowStatusCommand: Command {
             } else {
                 show(record, state, head: head, console)
             }
+        }
+        if !unread.isEmpty {
+            throw CommandFailure("Databases that can't be read: \(unread.joined(separator: "; ")).")
         }
         if followers.isEmpty, !arguments.has("json") {
             console.error("No namespace follows an upstream. 'pathmirror follow add --help' shows how to begin.")

@@ -1,4 +1,3 @@
-import Compression
 import Follower
 import LogStore
 import Runtime
@@ -55,8 +54,7 @@ enum DiffSide {
             // One pass through the log reaches both.
             var rebuild = try TreeRebuild(
                 connection, namespace, at: min(seq, otherSeq), last: max(seq, otherSeq), within: path, console,
-                "replay",
-                rate: rate, isQuiet: false)
+                "replay", rate: rate, isQuiet: false)
             try rebuild.advance(to: min(seq, otherSeq))
             let first = rebuild.tree.root
             try rebuild.advance(to: max(seq, otherSeq))
@@ -85,8 +83,7 @@ enum DiffSide {
             return try FollowOptions.withTools { tools in
                 try UpstreamCheck.tree(
                     of: address, UpstreamCredentials(option: arguments[Self.credentials.name]), tools,
-                    at: path ?? .root,
-                    from: known, check: { try console.interruption.check() })
+                    at: path ?? .root, from: known, check: { try console.interruption.check() })
             }
         }
     }
@@ -94,28 +91,14 @@ enum DiffSide {
     private static func tree(of file: String, at path: Path, _ console: Console) throws -> Node {
         let reader = try FileReader(file, standardInput: console.input, interruption: console.interruption)
         guard let first = try reader.next() else { throw CommandFailure("\(file) is empty.") }
-        var decompressor = Gzip.isGzip(first) ? try Gzip.Unpacker() : nil
-        var rows = JSONRowReader(at: path)
         var builder = TreeBuilder()
-        let add = { (path: [UInt8], value: Node) in path.withUnsafeBytes { builder.add($0, value) } }
-        var piece: [UInt8]? = first
         do {
-            while let compressed = piece {
-                var text = compressed
-                if decompressor != nil {
-                    text = []
-                    try decompressor?.append(compressed, to: &text)
-                }
-                try rows.take(text, add)
-                piece = try reader.next()
-                try console.interruption.check()
-            }
-            if let decompressor, !decompressor.isAtEnd { throw CommandFailure("\(file) is cut short.") }
-            try rows.finish(add)
-        } catch let error as JSONRowReader.Failure {
-            throw CommandFailure("\(file): \(error)")
-        } catch GzipError.damaged {
-            throw CommandFailure("\(file) is not valid gzip data.")
+            let add = { (path: [UInt8], value: Node) in path.withUnsafeBytes { builder.add($0, value) } }
+            try ExportReader.rows(
+                reader, after: first, at: path, isWanted: { console.interruption.signal == nil }, add)
+        } catch {
+            try console.interruption.check()
+            throw ExportReader.failure(error, in: file) ?? error
         }
         return builder.finish()
     }

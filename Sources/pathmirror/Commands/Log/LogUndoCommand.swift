@@ -19,7 +19,7 @@ struct LogUndoCommand: Command {
         let connection = try DatabaseLocator.connection(arguments, console, "log undo")
         defer { connection.close() }
         let namespace = try DatabaseLocator.namespace(arguments, connection)
-        guard try connection.follow(namespace.name) == nil else { throw LogStoreError.followsUpstream }
+        guard namespace.following == .nothing else { throw LogStoreError.followsUpstream }
         let entry = try EntryUndo.entry(connection, namespace, seq)
         let (old, new) = try trees(around: entry, connection, namespace, console)
         let undo = try EntryUndo(connection, namespace, entry, from: old, to: new)

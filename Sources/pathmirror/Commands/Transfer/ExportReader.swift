@@ -40,13 +40,25 @@ final class ExportReader {
         var batch = settings.batch
         // The rows before an error are sent as well: an import in chunks stores them.
         defer { if !batch.isEmpty { _ = batches.put(batch) } }
-        var rows = JSONRowReader(at: path)
         let emit = { (path: [UInt8], value: Node) throws in
             batch.append(path, value)
             guard batch.isFull else { return }
             guard batches.put(batch) else { throw Left() }
             batch = settings.batch
         }
+        try rows(file, after: first, at: path, isWanted: { !batches.isLeft }, emit)
+    }
+
+    /// Reads all rows of an export on the caller's thread.
+    ///
+    /// - Parameters:
+    ///   - first: the beginning of the file, which was read already.
+    ///   - isWanted: called repeatedly. Reading ends with an error once the result is false.
+    static func rows(
+        _ file: FileReader, after first: [UInt8], at path: Path, isWanted: () -> Bool = { true },
+        _ emit: JSONRowReader.Emit
+    ) throws {
+        var rows = JSONRowReader(at: path)
         var decompressor = Gzip.isGzip(first) ? try Gzip.Unpacker() : nil
         var piece: [UInt8]? = first
         while let compressed = piece {
@@ -57,11 +69,20 @@ final class ExportReader {
             } else {
                 try rows.take(compressed, emit)
             }
-            piece = try file.next { !batches.isLeft }
+            piece = try file.next(isWanted: isWanted)
         }
-        if batches.isLeft { throw Left() }
+        guard isWanted() else { throw Left() }
         if let decompressor, !decompressor.isAtEnd { throw CommandFailure("\(file.path) is cut short.") }
         try rows.finish(emit)
+    }
+
+    /// Returns an error of the file's content with the file's name; nil for any other error.
+    static func failure(_ error: any Error, in file: String) -> CommandFailure? {
+        switch error {
+        case let error as JSONRowReader.Failure: CommandFailure("\(file): \(error)")
+        case GzipError.damaged: CommandFailure("\(file) is not valid gzip data.")
+        default: nil
+        }
     }
 
     /// The caller has closed the reader.

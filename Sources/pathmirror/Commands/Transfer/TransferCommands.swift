@@ -1,4 +1,3 @@
-import Compression
 import Crypto
 import LogStore
 import Runtime
@@ -78,11 +77,7 @@ struct ImportCommand: Command {
             guard console.interruption.signal == nil else {
                 throw console.ending(error, whatIsLeft(importer, isChunked: settings.rowsPerChunk != nil, of: reader))
             }
-            switch error {
-            case let error as JSONRowReader.Failure: throw CommandFailure("\(file): \(error)")
-            case GzipError.damaged: throw CommandFailure("\(file) is not valid gzip data.")
-            default: throw error
-            }
+            throw ExportReader.failure(error, in: file) ?? error
         }
         progress.finish(rows: importer.rowsDone)
         return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
